@@ -1,0 +1,1 @@
+//! What a person can type: one file per command.

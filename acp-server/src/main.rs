@@ -1,0 +1,2 @@
+//! The `bridle` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The driver: phases, turns, steps.

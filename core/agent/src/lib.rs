@@ -1,0 +1,27 @@
+//! The agent: the driver that owns one session and runs its turns.
+//!
+//! [`Agent::start`] spawns the driver; an [`AgentHandle`] talks to it; everything a client must
+//! see in order comes out of one bounded stream of [`AgentUpdate`]s. Tools implement [`Tool`],
+//! whoever answers questions implements [`Approver`]. This crate knows no client protocol and no
+//! provider's wire, and it alone appends to the session's log.
+
+mod agent;
+mod approval;
+mod context;
+mod display;
+mod driver;
+mod mode;
+mod tool;
+mod transcript;
+mod update;
+
+pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus};
+pub use approval::{Answer, Approver, Question};
+pub use context::ContextSource;
+pub use display::{Display, FileDiff, Location, ToolKind};
+pub use mode::{Mode, Ruling, Sandboxing};
+pub use tool::{
+    Access, Concurrency, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
+};
+pub use transcript::transcript;
+pub use update::{AgentUpdate, NoticeLevel, ToolStatus, TurnOutcome};

@@ -1,0 +1,209 @@
+//! What a tool is: a description, and a plan for each call that can be shown, judged and run.
+//!
+//! A call goes through [`Tool::plan`] (parse, check, resolve targets, compute the preview; no
+//! side effect) to a [`PlannedCall`], which is shown and judged, and is then consumed by
+//! [`PlannedCall::run`] together with a [`Grant`]. A plan binds its targets by identity, so what
+//! was approved is what runs. Design: loop and tools, Tools.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_model::ToolSpec;
+use bridle_session::{Content, ToolErrorCode};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::display::Display;
+
+/// Something the model can call.
+#[async_trait]
+pub trait Tool: Send + Sync + 'static {
+    /// How the model is told of it. The same bytes for the life of the process.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Checks the raw argument text (JSON is not yet assumed) and prepares the call. Reads what
+    /// it needs for the preview, changes nothing.
+    ///
+    /// # Errors
+    /// [`ToolFailure`] with `BadArguments` for text that is not JSON or breaks the schema, and
+    /// with `Failed` for a call that cannot succeed (a missing file, a text that does not match).
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    async fn plan(
+        &self,
+        arguments: &str,
+        context: &ToolContext,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure>;
+
+    /// How a call looks before (or without) a successful plan: the model's arguments may be
+    /// incomplete or wrong. Must not fail; falls back to the tool's name.
+    fn outline(&self, arguments: &str) -> Display;
+}
+
+/// A checked call, ready to be shown, judged and run once.
+#[async_trait]
+pub trait PlannedCall: Send + 'static {
+    /// What a client shows before the call runs, diffs included.
+    fn display(&self) -> Display;
+
+    /// What the call would touch. The strictest entry decides.
+    fn access(&self) -> Vec<Access>;
+
+    /// Whether it may overlap with its neighbours.
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::Exclusive
+    }
+
+    /// Runs the body. Re-checks the targets that the plan bound. When `context.token` is
+    /// cancelled it ends soon, with every process it started gone.
+    ///
+    /// # Errors
+    /// [`ToolFailure`] with `Failed`, or `Aborted` when it was cancelled.
+    ///
+    /// # Cancel safety
+    /// Not cancel safe: the driver always awaits it to the end.
+    async fn run(
+        self: Box<Self>,
+        grant: Grant,
+        context: ToolContext,
+    ) -> Result<ToolOutcome, ToolFailure>;
+}
+
+/// What a call is given.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// Cancelled when the turn is.
+    pub token: CancellationToken,
+    /// Where live output goes.
+    pub progress: Progress,
+}
+
+/// Takes the live output of a running call. Never blocks: the newest text wins.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn(String) + Send + Sync>);
+
+impl Progress {
+    /// `show` gets the text that should be visible now; it replaces what was shown before.
+    pub fn new(show: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(show))
+    }
+
+    /// A sink that shows nothing.
+    pub fn none() -> Self {
+        Self::new(|_| ())
+    }
+
+    /// Replaces the visible live output, e.g. by a bounded tail.
+    pub fn show(&self, text: String) {
+        (self.0)(text);
+    }
+}
+
+/// Permission for exactly one call. Only the gate of this crate makes one; `run` consumes it.
+#[derive(Debug)]
+pub struct Grant {
+    /// The command may use the network.
+    network: bool,
+    /// The command may run outside any sandbox.
+    unconfined: bool,
+}
+
+impl Grant {
+    pub(crate) fn new(network: bool, unconfined: bool) -> Self {
+        Self { network, unconfined }
+    }
+
+    /// Whether a command may use the network.
+    pub fn network(&self) -> bool {
+        self.network
+    }
+
+    /// Whether a command may run outside any sandbox.
+    pub fn unconfined(&self) -> bool {
+        self.unconfined
+    }
+
+    /// A grant for tests of a tool's body outside the driver. Not for product code.
+    #[doc(hidden)]
+    pub fn for_tests() -> Self {
+        Self::new(true, true)
+    }
+}
+
+/// One thing a call would touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads inside the session's roots.
+    ReadInside,
+    /// Reads outside them.
+    ReadOutside(PathBuf),
+    /// Writes inside them.
+    WriteInside(PathBuf),
+    /// Writes outside them.
+    WriteOutside(PathBuf),
+    /// Runs a command.
+    Run {
+        /// It asked for the network.
+        network: bool,
+        /// It asked to leave the sandbox.
+        unconfined: bool,
+        /// Why, in the model's words.
+        reason: Option<String>,
+    },
+    /// Acts through something that Bridle cannot confine (an MCP server).
+    External {
+        /// The server's name.
+        server: String,
+    },
+}
+
+/// Whether calls may overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concurrency {
+    /// May run beside other parallel calls of the same message.
+    Parallel,
+    /// Runs alone.
+    Exclusive,
+}
+
+/// A call that succeeded.
+#[derive(Debug)]
+pub struct ToolOutcome {
+    /// What programs read.
+    pub value: Value,
+    /// What the model reads.
+    pub content: Vec<Content>,
+    /// What a client shows, in place of the plan's display.
+    pub display: Display,
+}
+
+/// A call that did not succeed. The model reads the message and acts on it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolFailure {
+    /// What kind.
+    pub code: ToolErrorCode,
+    /// What happened and what to do about it, for the model.
+    pub message: String,
+    /// What a client shows; `None` keeps the plan's display with the message as its text.
+    pub display: Option<Display>,
+}
+
+impl ToolFailure {
+    /// The body ran, or could not run, and failed.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self { code: ToolErrorCode::Failed, message: message.into(), display: None }
+    }
+
+    /// The arguments are not JSON or break the schema.
+    pub fn bad_arguments(message: impl Into<String>) -> Self {
+        Self { code: ToolErrorCode::BadArguments, message: message.into(), display: None }
+    }
+
+    /// The call was cancelled while it ran.
+    pub fn aborted(message: impl Into<String>) -> Self {
+        Self { code: ToolErrorCode::Aborted, message: message.into(), display: None }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the driver tells a client, in order. The stream is bounded: a slow client slows the
+//! turn, never the memory.
+
+use bridle_session::{Content, Failure, MessageId, Route, ToolCallId};
+
+use crate::display::Display;
+use crate::mode::Mode;
+
+/// One thing a client must see. A replay of a stored session yields the same updates.
+#[derive(Clone, Debug)]
+pub enum AgentUpdate {
+    /// A user message; only in a replay.
+    UserMessage {
+        /// The message.
+        id: MessageId,
+        /// Its parts.
+        content: Vec<Content>,
+    },
+    /// More text of an answer. Adjacent pieces are joined while the client is busy.
+    MessageChunk {
+        /// The answer.
+        id: MessageId,
+        /// The piece.
+        text: String,
+    },
+    /// More reasoning of an answer.
+    ThoughtChunk {
+        /// The answer.
+        id: MessageId,
+        /// The piece.
+        text: String,
+    },
+    /// The model asked for a tool. `status` is `Pending` live, final in a replay.
+    ToolCall {
+        /// The call.
+        id: ToolCallId,
+        /// The tool's name.
+        name: String,
+        /// The argument text as the model wrote it.
+        arguments: String,
+        /// Where it stands.
+        status: ToolStatus,
+        /// What to show.
+        display: Display,
+    },
+    /// A call moved on. The display replaces what was shown.
+    ToolCallUpdate {
+        /// The call.
+        id: ToolCallId,
+        /// Where it stands.
+        status: ToolStatus,
+        /// What to show; `None` leaves it as it is.
+        display: Option<Display>,
+    },
+    /// Live output of a running call; replaces earlier live output.
+    ToolProgress {
+        /// The call.
+        id: ToolCallId,
+        /// The text that should be visible now.
+        text: String,
+    },
+    /// Tokens in the context after a request, and the window.
+    Usage {
+        /// Tokens now in the context.
+        used: u64,
+        /// The window of the route.
+        size: u64,
+    },
+    /// The session has a (new) title.
+    Title(String),
+    /// The mode changed.
+    Mode(Mode),
+    /// The model changed.
+    Model(Route),
+    /// Something a person should know now: a retry, a limit, a storage problem.
+    Notice {
+        /// How bad.
+        level: NoticeLevel,
+        /// One line.
+        title: String,
+        /// More, if there is more.
+        detail: Option<String>,
+    },
+    /// The turn that `prompt` opened is over; nothing of it follows.
+    TurnEnded {
+        /// The prompt's message id.
+        prompt: MessageId,
+        /// How it ended.
+        outcome: TurnOutcome,
+    },
+}
+
+/// Where a tool call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolStatus {
+    /// Announced, or waiting for permission.
+    Pending,
+    /// Running.
+    Running,
+    /// Succeeded.
+    Completed,
+    /// Did not succeed.
+    Failed,
+}
+
+/// How bad a notice is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeLevel {
+    /// Worth knowing.
+    Info,
+    /// Something did not go as asked.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+/// How a turn ended, towards a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// The model had nothing more to do.
+    EndTurn,
+    /// The output limit was reached.
+    MaxTokens,
+    /// A budget or guard stopped it; a message said which.
+    MaxTurnRequests,
+    /// The model refused.
+    Refusal,
+    /// A person or the client cancelled.
+    Cancelled,
+    /// It failed; `auth` as code means that no key is set or the key was refused.
+    Failed(Failure),
+}

@@ -1,0 +1,77 @@
+//! How a model call fails: a code to branch on, and what a person may be told.
+
+use std::time::Duration;
+
+/// A failed model call. Never holds a secret or a provider's raw body.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ModelFailure {
+    /// What kind of failure.
+    pub code: FailureCode,
+    /// One sentence for a person, with the hint what to do where there is one.
+    pub message: String,
+    /// The HTTP status, where there was one.
+    pub status: Option<u16>,
+    /// How long the provider asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The provider's request id.
+    pub request_id: Option<String>,
+}
+
+/// The kinds of failure that a caller tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureCode {
+    /// No key, or the provider refuses it. Never retried.
+    Auth,
+    /// Billing or quota. Never retried.
+    Billing,
+    /// The request breaks a rule of the provider. Never retried.
+    InvalidRequest,
+    /// The provider does not know the model. Never retried.
+    UnknownModel,
+    /// The request is larger than the model's window.
+    ContextOverflow,
+    /// Too many requests.
+    RateLimited,
+    /// The provider is overloaded.
+    Overloaded,
+    /// The provider failed.
+    Server,
+    /// The connection failed, was cut, or was silent too long.
+    Transport,
+    /// The stream was not what the wire promises.
+    MalformedResponse,
+    /// The caller cancelled.
+    Cancelled,
+}
+
+impl FailureCode {
+    /// The stable word under which the log keeps it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::Billing => "billing",
+            Self::InvalidRequest => "invalid-request",
+            Self::UnknownModel => "unknown-model",
+            Self::ContextOverflow => "context-overflow",
+            Self::RateLimited => "rate-limited",
+            Self::Overloaded => "overloaded",
+            Self::Server => "server",
+            Self::Transport => "transport",
+            Self::MalformedResponse => "malformed-response",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::RateLimited
+                | Self::Overloaded
+                | Self::Server
+                | Self::Transport
+                | Self::MalformedResponse
+        )
+    }
+}

@@ -1,0 +1,28 @@
+//! The model seam: from a session projection to streamed chunks to an assembled answer.
+//!
+//! `Models` resolves a [`Route`](bridle_session::Route) to a single-use [`PreparedCall`]; the call
+//! consumes a [`ModelRequest`], which can only be built from a session's projection; its stream of
+//! [`Chunk`]s feeds the live view and an [`Assembler`]. Adapters (one per wire) live in folders of
+//! their own. This crate refuses to retry: it says whether and when a retry makes sense, the
+//! driver decides and logs.
+
+mod adapter;
+mod anthropic;
+mod assembler;
+mod catalogue;
+mod chunk;
+mod failure;
+mod http;
+mod request;
+mod retry;
+mod sse;
+
+pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits};
+pub use anthropic::AnthropicAdapter;
+pub use assembler::{Assembled, Assembler};
+pub use catalogue::{Catalogue, CatalogueModel, Dialect};
+pub use chunk::{BlockKind, Chunk, StopReason};
+pub use failure::{FailureCode, ModelFailure};
+pub use http::{HttpClient, Secret};
+pub use request::{Effort, ModelRequest, ToolSpec};
+pub use retry::RetryPolicy;

@@ -1,0 +1,122 @@
+//! The envelope of an event and its one-line JSON form.
+//!
+//! A line is decoded in two steps (envelope, then typed data by its `type`), because serde's
+//! tagged and flattened enums buffer numbers and would not keep them exact.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::id::{Seq, UnixMillis};
+use crate::vocabulary::EventData;
+
+/// One durable fact of a session.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// The position in the log, from 0.
+    pub seq: Seq,
+    /// When it was appended.
+    pub time: UnixMillis,
+    /// What happened.
+    pub data: EventData,
+    /// How the event changes the surface; `None` for events that produce no model message.
+    pub surface: Option<SurfaceOp>,
+    /// True only where a reader that does not know the type may skip it.
+    pub ignorable: bool,
+}
+
+/// What an event does to the surface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SurfaceOp {
+    /// The event goes to the end.
+    Append,
+    /// The event takes the place of the nodes from `first` to `last`, both inclusive and both on
+    /// the surface now. `covers` names every node that goes, in surface order.
+    Replace {
+        /// First node to go.
+        first: Seq,
+        /// Last node to go.
+        last: Seq,
+        /// Every node that goes.
+        covers: Vec<Seq>,
+    },
+}
+
+/// An event before it has a position and a time.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// What happened.
+    pub data: EventData,
+    /// How it changes the surface.
+    pub surface: Option<SurfaceOp>,
+}
+
+impl Draft {
+    /// A draft whose surface operation is the usual one of its type: `append` for messages, none
+    /// for everything else.
+    pub fn new(data: impl Into<EventData>) -> Self {
+        let data = data.into();
+        let surface = data.is_message().then_some(SurfaceOp::Append);
+        Self { data, surface }
+    }
+}
+
+/// A line that is not an event this build may read.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The line is not valid JSON, or its envelope or data has the wrong shape.
+    #[error("event line is malformed: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// The type is unknown and not marked `ignorable`; skipping it could change what a model
+    /// sees or what a person allowed.
+    #[error("event type {0:?} is unknown to this version and may not be skipped")]
+    UnknownRequired(String),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line<'a> {
+    seq: Seq,
+    time: UnixMillis,
+    r#type: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    data: std::borrow::Cow<'a, RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    surface_op: Option<SurfaceOp>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ignorable: bool,
+}
+
+impl Event {
+    /// The event as one JSON line without a line end.
+    ///
+    /// # Errors
+    /// Only when the data cannot be expressed as JSON, which is a bug of the vocabulary.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        let data = self.data.to_raw()?;
+        serde_json::to_string(&Line {
+            seq: self.seq,
+            time: self.time,
+            r#type: self.data.type_name().into(),
+            data: std::borrow::Cow::Owned(data),
+            surface_op: self.surface.clone(),
+            ignorable: self.ignorable,
+        })
+    }
+
+    /// Reads one line.
+    ///
+    /// # Errors
+    /// [`DecodeError::Malformed`] for anything that is not an event's JSON,
+    /// [`DecodeError::UnknownRequired`] for a type that must not be skipped.
+    pub fn from_line(line: &str) -> Result<Self, DecodeError> {
+        let line: Line<'_> = serde_json::from_str(line)?;
+        let data = EventData::from_raw(&line.r#type, &line.data, line.ignorable)?;
+        Ok(Self {
+            seq: line.seq,
+            time: line.time,
+            data,
+            surface: line.surface_op,
+            ignorable: line.ignorable,
+        })
+    }
+}

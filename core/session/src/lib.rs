@@ -1,0 +1,27 @@
+//! The event vocabulary, the append-only log, its surface and projections, and repair.
+//!
+//! This crate is pure: no I/O, no clock, no async, and it depends on nothing else of Bridle.
+//! It owns the words in which a session is written down. It refuses to know how a log reaches a
+//! disk (`bridle-store`), who decides what is appended (`bridle-agent`), or how a model provider
+//! spells a message (`bridle-model`).
+
+mod content;
+mod event;
+mod header;
+mod id;
+mod projection;
+mod repair;
+mod session;
+mod surface;
+mod vocabulary;
+
+pub use content::{Block, Content, TimedBlock, UserSource};
+pub use event::{DecodeError, Draft, Event, SurfaceOp};
+pub use header::Header;
+pub use id::{
+    EventCount, MessageId, Route, Seq, SeriesNumber, SessionId, StepNumber, ToolCallId, TurnNumber,
+    UnixMillis,
+};
+pub use projection::{Message, Projection};
+pub use session::{AppendError, ReplayError, Session};
+pub use vocabulary::*;

@@ -1,0 +1,44 @@
+//! What a model request is made of: the messages on the surface, shared and immutable.
+
+use std::sync::Arc;
+
+use crate::event::Event;
+use crate::vocabulary::{AssistantMessage, EventData, SystemMessage, ToolResult, UserMessage};
+
+/// A frozen copy of the surface at one moment. Cloning shares the events.
+///
+/// It is made by [`crate::Session::projection`] only, so whatever a model is sent is in the log.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    nodes: Vec<Arc<Event>>,
+}
+
+/// One message on the surface.
+#[derive(Clone, Copy, Debug)]
+pub enum Message<'a> {
+    /// The system prompt.
+    System(&'a SystemMessage),
+    /// A person's input or injected context.
+    User(&'a UserMessage),
+    /// An answer of a model.
+    Assistant(&'a AssistantMessage),
+    /// The result of a tool call.
+    ToolResult(&'a ToolResult),
+}
+
+impl Projection {
+    pub(crate) fn new(nodes: Vec<Arc<Event>>) -> Self {
+        Self { nodes }
+    }
+
+    /// The messages in the order a model reads them.
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = Message<'_>> + Clone {
+        self.nodes.iter().filter_map(|event| match &event.data {
+            EventData::SystemMessage(message) => Some(Message::System(message)),
+            EventData::UserMessage(message) => Some(Message::User(message)),
+            EventData::AssistantMessage(message) => Some(Message::Assistant(message)),
+            EventData::ToolResult(message) => Some(Message::ToolResult(message)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,1 @@
+//! Repair of a log whose process died in mid-turn.

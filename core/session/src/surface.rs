@@ -1,0 +1,1 @@
+//! The surface: the ordered events that produce model messages now.

@@ -1,0 +1,1 @@
+//! Zstandard frames: one header frame, then one frame per batch of event lines.

@@ -1,0 +1,138 @@
+//! Durable session logs: one append-only file per session, one writer, and blobs beside it.
+//!
+//! [`SessionStore`] is the seam; [`FileStore`] and [`MemoryStore`] provide it. A [`LogWriter`] is
+//! the only way to write a log and holds its kernel lock. This crate refuses to interpret events:
+//! what a log means is `bridle-session`'s matter.
+
+mod file;
+mod frame;
+mod lock;
+mod memory;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bridle_session::{Header, Session, SessionId};
+
+pub use file::FileStore;
+pub use memory::MemoryStore;
+pub use writer::LogWriter;
+
+/// Keeps sessions. Methods block on the disk; call them off the async threads.
+pub trait SessionStore: Send + Sync + 'static {
+    /// Starts a new log. Nothing is written until the first [`LogWriter::flush`], which writes
+    /// and syncs file and folder.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the writer thread cannot be started.
+    fn create(&self, header: &Header) -> Result<LogWriter, StoreError>;
+
+    /// Takes the write lock, reads, cuts a torn tail (its bytes are kept beside the log), and
+    /// folds the log. The caller appends what [`Session::repair`] returns.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Locked`], [`StoreError::Unreadable`],
+    /// [`StoreError::Newer`], [`StoreError::Io`].
+    fn open(&self, id: &SessionId) -> Result<Opened, StoreError>;
+
+    /// Reads without the lock: every complete frame, and a report of the rest.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::open`], except `Locked`.
+    fn read(&self, id: &SessionId) -> Result<ReadLog, StoreError>;
+
+    /// One row per session that has a user message, newest first. Sessions that cannot be read
+    /// are reported in the second list, never left out silently.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the sessions folder cannot be listed; a missing folder is empty.
+    fn list(&self) -> Result<Listing, StoreError>;
+}
+
+/// A log opened for writing.
+#[derive(Debug)]
+pub struct Opened {
+    /// The write handle; dropping it releases the lock.
+    pub writer: LogWriter,
+    /// The folded log.
+    pub session: Session,
+    /// What recovery had to do.
+    pub recovery: Recovery,
+}
+
+/// A log that was only read.
+#[derive(Debug)]
+pub struct ReadLog {
+    /// The folded log.
+    pub session: Session,
+    /// What recovery would have to do.
+    pub recovery: Recovery,
+}
+
+/// What was found behind the last complete frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// How many torn bytes there were.
+    pub torn_bytes: u64,
+    /// Where a writer kept them.
+    pub kept_at: Option<PathBuf>,
+}
+
+/// All sessions of a store.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The readable ones, newest first by last change.
+    pub sessions: Vec<SessionRow>,
+    /// The unreadable ones with the reason.
+    pub unreadable: Vec<(SessionId, StoreError)>,
+}
+
+/// What a list shows of a session.
+#[derive(Clone, Debug)]
+pub struct SessionRow {
+    /// The header.
+    pub header: Arc<Header>,
+    /// The title: the last `title/set`.
+    pub title: Option<String>,
+    /// The time of the last event.
+    pub updated_at: bridle_session::UnixMillis,
+}
+
+/// A failure of the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such session.
+    #[error("session {0} does not exist")]
+    NotFound(SessionId),
+    /// Another process (or another part of this one) has it open for writing.
+    #[error("session {id} is already open{}", pid.map(|pid| format!(" in process {pid}")).unwrap_or_default())]
+    Locked {
+        /// Which session.
+        id: SessionId,
+        /// Who holds the lock, as far as the lock file says.
+        pid: Option<u32>,
+    },
+    /// The file was written by a newer version; it was left untouched.
+    #[error("session {id} has format version {version}, newer than this program's")]
+    Newer {
+        /// Which session.
+        id: SessionId,
+        /// The version it has.
+        version: u32,
+    },
+    /// The file holds something that is not a log this build may read.
+    #[error("session {id} cannot be read: {reason}")]
+    Unreadable {
+        /// Which session.
+        id: SessionId,
+        /// Why.
+        reason: String,
+    },
+    /// The disk said no. The message carries the path.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// A sync failed before; this handle acknowledges nothing any more.
+    #[error("session log lost its disk: {0}; reopen the session")]
+    Lost(String),
+}

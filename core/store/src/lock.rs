@@ -1,0 +1,1 @@
+//! The kernel lock of one session folder.

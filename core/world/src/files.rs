@@ -1,0 +1,1 @@
+//! Files of this host: bytes, versions, durable replacement.

@@ -1,0 +1,14 @@
+//! The execution world of one host: which folders a session works in, its files, its search, and
+//! its processes under a supervisor.
+//!
+//! Tools go through this crate for every effect on the machine; it alone starts processes. It
+//! refuses to judge whether an effect is allowed (`bridle-agent` does) and knows no tool.
+
+pub mod files;
+pub mod process;
+mod roots;
+pub mod sandbox;
+pub mod search;
+pub mod supervisor;
+
+pub use roots::{Placement, Roots};

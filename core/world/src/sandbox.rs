@@ -1,0 +1,1 @@
+//! What needs unsafe code: the process hardening and, later, confinement.

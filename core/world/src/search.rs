@@ -1,0 +1,1 @@
+//! Search in process, with ripgrep's crates.

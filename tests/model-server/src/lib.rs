@@ -1,0 +1,1 @@
+//! A scripted, strict model server on loopback, for tests and the demo.
