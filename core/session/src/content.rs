@@ -58,7 +58,7 @@ pub enum UserSource {
 }
 
 /// One block of an assistant message with the times at which it began and ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimedBlock {
     /// When the first piece of the block arrived.
     pub started_at: UnixMillis,
@@ -69,7 +69,7 @@ pub struct TimedBlock {
 }
 
 /// One block of an assistant message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
     /// Text for the person.

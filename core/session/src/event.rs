@@ -3,6 +3,8 @@
 //! A line is decoded in two steps (envelope, then typed data by its `type`), because serde's
 //! tagged and flattened enums buffer numbers and would not keep them exact.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -73,13 +75,17 @@ pub enum DecodeError {
     UnknownRequired(String),
 }
 
+/// The wire form. A field that this build does not know could change what the event means, so
+/// it makes the line malformed; new fields come with a new format version.
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Line<'a> {
     seq: Seq,
     time: UnixMillis,
-    r#type: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
-    data: std::borrow::Cow<'a, RawValue>,
+    r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    data: &'a RawValue,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     surface_op: Option<SurfaceOp>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -97,7 +103,7 @@ impl Event {
             seq: self.seq,
             time: self.time,
             r#type: self.data.type_name().into(),
-            data: std::borrow::Cow::Owned(data),
+            data: &data,
             surface_op: self.surface.clone(),
             ignorable: self.ignorable,
         })
@@ -110,7 +116,7 @@ impl Event {
     /// [`DecodeError::UnknownRequired`] for a type that must not be skipped.
     pub fn from_line(line: &str) -> Result<Self, DecodeError> {
         let line: Line<'_> = serde_json::from_str(line)?;
-        let data = EventData::from_raw(&line.r#type, &line.data, line.ignorable)?;
+        let data = EventData::from_raw(&line.r#type, line.data, line.ignorable)?;
         Ok(Self {
             seq: line.seq,
             time: line.time,

@@ -5,6 +5,7 @@
 //! disk (`bridle-store`), who decides what is appended (`bridle-agent`), or how a model provider
 //! spells a message (`bridle-model`).
 
+mod admission;
 mod content;
 mod event;
 mod header;
@@ -12,16 +13,18 @@ mod id;
 mod projection;
 mod repair;
 mod session;
+mod state;
 mod surface;
 mod vocabulary;
 
-pub use content::{Block, Content, TimedBlock, UserSource};
+pub use content::{Block, Content, OpaqueBlock, TimedBlock, UserSource};
 pub use event::{DecodeError, Draft, Event, SurfaceOp};
-pub use header::Header;
+pub use header::{Header, Parent};
 pub use id::{
     EventCount, MessageId, Route, Seq, SeriesNumber, SessionId, StepNumber, ToolCallId, TurnNumber,
     UnixMillis,
 };
 pub use projection::{Message, Projection};
 pub use session::{AppendError, ReplayError, Session};
+pub use state::{OpenCall, SessionState};
 pub use vocabulary::*;

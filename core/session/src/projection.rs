@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::event::Event;
 use crate::vocabulary::{AssistantMessage, EventData, SystemMessage, ToolResult, UserMessage};
 
-/// A frozen copy of the surface at one moment. Cloning shares the events.
+/// The surface frozen at one moment. Cloning shares the list and the events.
 ///
 /// It is made by [`crate::Session::projection`] only, so whatever a model is sent is in the log.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    nodes: Vec<Arc<Event>>,
+    nodes: Arc<Vec<Arc<Event>>>,
 }
 
 /// One message on the surface.
@@ -27,7 +27,7 @@ pub enum Message<'a> {
 }
 
 impl Projection {
-    pub(crate) fn new(nodes: Vec<Arc<Event>>) -> Self {
+    pub(crate) fn new(nodes: Arc<Vec<Arc<Event>>>) -> Self {
         Self { nodes }
     }
 

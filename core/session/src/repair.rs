@@ -1,1 +1,55 @@
 //! Repair of a log whose process died in mid-turn.
+//!
+//! It only adds: nothing that is in the log is touched, and nothing is run again. What it adds
+//! follows from the log alone, so two programs that repair the same log agree.
+
+use crate::content::Content;
+use crate::event::Draft;
+use crate::state::{OpenCall, SessionState};
+use crate::vocabulary::{InboxSpliced, StepEnd, ToolErrorCode, ToolResult, TurnEnd, TurnEndReason};
+
+const NOT_STARTED: &str = "This call was not run: Bridle was stopped before it began. \
+    It has changed nothing. Call the tool again if the call is still needed.";
+
+const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: Bridle was stopped while it \
+    was under way, so its effect may be complete, partial or absent. Look at the current state \
+    before you repeat it.";
+
+/// Why queued input leaves the queue of a session that died.
+const DISCARDED: &str = "discarded: restart";
+
+/// What must be appended, in this order, so that the log is at rest.
+pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
+    let mut drafts: Vec<Draft> =
+        state.open_calls.iter().map(|call| Draft::new(lost_result(call))).collect();
+    if state.step_open {
+        drafts.push(Draft::new(StepEnd { turn: state.turn, step: state.step }));
+    }
+    if state.turn_open {
+        let reason = TurnEndReason::Interrupted;
+        drafts.push(Draft::new(TurnEnd { turn: state.turn, reason }));
+    }
+    if !state.inbox.is_empty() {
+        drafts.push(Draft::new(InboxSpliced {
+            inserted: Vec::new(),
+            removed: state.inbox.iter().map(|message| message.id.clone()).collect(),
+            reason: DISCARDED.to_owned(),
+        }));
+    }
+    drafts
+}
+
+fn lost_result(call: &OpenCall) -> ToolResult {
+    let (error, text) = if call.started {
+        (ToolErrorCode::ToolOutcomeUnknown, OUTCOME_UNKNOWN)
+    } else {
+        (ToolErrorCode::ToolNotStarted, NOT_STARTED)
+    };
+    ToolResult {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        content: vec![Content::text(text)],
+        error: Some(error),
+        presentation: None,
+    }
+}

@@ -1,13 +1,19 @@
-//! One session in memory: its header, its log, and the surface that the log folds to.
+//! One session in memory: its header, its log, and what the log folds to.
 //!
-//! Only the driver that owns a session appends. An append that fails changes nothing.
+//! Only the driver that owns a session appends. An append that fails changes nothing. A live
+//! append and a replay run the same check and the same commit, and both cost the same for a log
+//! of any length.
 
 use std::sync::Arc;
 
-use crate::event::{Draft, Event};
+use crate::event::{Draft, Event, SurfaceOp};
 use crate::header::Header;
 use crate::id::{EventCount, Seq, UnixMillis};
 use crate::projection::Projection;
+use crate::repair::repair;
+use crate::state::SessionState;
+use crate::surface::{Plan, Surface};
+use crate::vocabulary::EventData;
 
 /// An append that was refused; the log is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -46,17 +52,24 @@ pub enum ReplayError {
     },
 }
 
-/// One session: header, log and surface.
+/// One session: header, log, and what the log folds to.
 #[derive(Clone, Debug)]
 pub struct Session {
     header: Arc<Header>,
     log: Vec<Arc<Event>>,
+    surface: Surface,
+    state: SessionState,
 }
 
 impl Session {
     /// An empty session.
     pub fn new(header: Header) -> Self {
-        Self { header: Arc::new(header), log: Vec::new() }
+        Self {
+            header: Arc::new(header),
+            log: Vec::new(),
+            surface: Surface::default(),
+            state: SessionState::default(),
+        }
     }
 
     /// Folds a stored log; the same checks as for live appends.
@@ -67,7 +80,18 @@ impl Session {
         header: Header,
         events: impl IntoIterator<Item = Event>,
     ) -> Result<Self, ReplayError> {
-        todo!()
+        let mut session = Self::new(header);
+        for event in events {
+            let (expected, found) = (session.next_seq(), event.seq);
+            if found != expected {
+                return Err(ReplayError::Sequence { expected, found });
+            }
+            let plan = session
+                .check(&event.data, event.surface.as_ref())
+                .map_err(|source| ReplayError::Inadmissible { seq: found, source })?;
+            session.commit(Arc::new(event), plan);
+        }
+        Ok(session)
     }
 
     /// The header.
@@ -90,22 +114,59 @@ impl Session {
         self.log.is_empty()
     }
 
+    /// What the log folds to besides the messages: turn, series, mode, route, title, queue …
+    pub fn state(&self) -> &SessionState {
+        &self.state
+    }
+
+    /// The time of the last event, or of the creation where there is none: the time at which a
+    /// repair is logged, so that it does not depend on when it is made.
+    pub fn last_time(&self) -> UnixMillis {
+        self.log.last().map_or(self.header.created_at, |event| event.time)
+    }
+
     /// Checks and appends one event.
     ///
     /// # Errors
     /// [`AppendError`]; nothing changed then.
     pub fn append(&mut self, draft: Draft, time: UnixMillis) -> Result<Arc<Event>, AppendError> {
-        todo!()
+        let Draft { data, surface } = draft;
+        let plan = self.check(&data, surface.as_ref())?;
+        let ignorable = data.is_ignorable();
+        let event = Arc::new(Event { seq: self.next_seq(), time, data, surface, ignorable });
+        self.commit(Arc::clone(&event), plan);
+        Ok(event)
     }
 
-    /// The messages on the surface now.
+    /// The messages on the surface now. Shares the surface's own list, so it costs the same for
+    /// any length.
     pub fn projection(&self) -> Projection {
-        todo!()
+        self.surface.projection()
     }
 
-    /// What must be appended so that the log is at rest: results for calls without one, then
-    /// `step/end`, then `turn/end{interrupted}`. Empty for a log at rest. Deterministic.
+    /// What must be appended so that the log is at rest: results for calls without one in the
+    /// model's order, then `step/end`, then `turn/end{interrupted}`, then the removal of input
+    /// that is still queued. Empty for a log at rest. Deterministic; append the drafts with
+    /// [`Session::last_time`].
     pub fn repair(&self) -> Vec<Draft> {
-        todo!()
+        repair(&self.state)
+    }
+
+    fn next_seq(&self) -> Seq {
+        Seq(self.len().0)
+    }
+
+    fn check(&self, data: &EventData, op: Option<&SurfaceOp>) -> Result<Plan, AppendError> {
+        self.state.admit(data, op).map_err(|rule| AppendError::Inadmissible {
+            type_name: data.type_name().to_owned(),
+            rule,
+        })?;
+        self.surface.plan(data, op).map_err(AppendError::Surface)
+    }
+
+    fn commit(&mut self, event: Arc<Event>, plan: Plan) {
+        self.state.apply(&event.data, event.surface.as_ref());
+        self.surface.apply(plan, &event);
+        self.log.push(event);
     }
 }

@@ -114,7 +114,7 @@ pub struct UserMessage {
 }
 
 /// A settled answer of the model. On the surface.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssistantMessage {
     /// The message's id, the same as on the live stream.
     pub id: MessageId,
@@ -220,7 +220,7 @@ pub enum ToolErrorCode {
 }
 
 /// The frame of the requests that follow: a series whose prefix only grows at its end.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestHeader {
     /// Which series.
     pub series: SeriesNumber,
@@ -413,6 +413,18 @@ impl EventData {
                 | Self::UserMessage(_)
                 | Self::AssistantMessage(_)
                 | Self::ToolResult(_)
+        )
+    }
+    /// Whether a reader that does not know this type may skip its events: true only where that
+    /// changes nothing a model sees and nothing a person is allowed to do.
+    pub fn is_ignorable(&self) -> bool {
+        matches!(
+            self,
+            Self::AssistantAttempt(_)
+                | Self::LlmRetry(_)
+                | Self::LlmRetryStarted(_)
+                | Self::TitleSet(_)
+                | Self::Unknown(_)
         )
     }
 }

@@ -1,44 +1,237 @@
-//! A provider of the session store.
+//! The session store on a disk: `<state>/sessions/<id>/events.v1.jsonl.zst`.
+//!
+//! Reading takes no lock and changes nothing. Opening for writing takes the lock first, then
+//! reads, and cuts a torn end only after the rest has been folded, so a log that cannot be read
+//! is never changed.
 
-use bridle_session::{Header, SessionId};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
-use crate::{Listing, LogWriter, Opened, ReadLog, SessionStore, StoreError};
+use bridle_session::{EventCount, Header, Seq, SessionId, UnixMillis};
+use fs_err::{File, OpenOptions};
 
-/// To be described.
-#[derive(Debug)]
+use crate::file_sink::FileSink;
+use crate::folder::{self, open_private};
+use crate::lock::{Lock, LockError};
+use crate::log::{DecodedLog, encode_header, unreadable};
+use crate::sink::LogFile;
+use crate::{Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError};
+
+/// The most bytes of a log file that are read.
+const MAX_LOG: u64 = 1024 * 1024 * 1024;
+
+/// How many names a copy of torn bytes may find taken.
+const MAX_COPY_NAMES: u64 = 1000;
+
+/// Keeps each session in a folder of its own.
+#[derive(Clone, Debug)]
 pub struct FileStore {
-    _private: (),
+    sessions: PathBuf,
 }
 
-impl SessionStore for FileStore {
-    fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
-        let _header = header;
-        todo!()
-    }
-    fn open(&self, id: &SessionId) -> Result<Opened, StoreError> {
-        let _id = id;
-        todo!()
-    }
-    fn read(&self, id: &SessionId) -> Result<ReadLog, StoreError> {
-        let _id = id;
-        todo!()
-    }
-    fn list(&self) -> Result<Listing, StoreError> {
-        todo!()
-    }
+/// What a check of a stored log found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// How many events there are in complete frames.
+    pub events: EventCount,
+    /// How many complete frames there are, the header's included.
+    pub frames: u64,
+    /// How many bytes the complete frames take.
+    pub bytes: u64,
+    /// How many bytes behind them are torn.
+    pub torn_bytes: u64,
+    /// Whether the events fold; the error names the first one that does not fit.
+    pub fold: Result<(), String>,
 }
 
 impl FileStore {
     /// A store in `state` (the folder that holds `sessions/`); creates it with mode 0700 when the
     /// first session is flushed.
-    pub fn new(state: impl Into<std::path::PathBuf>) -> Self {
-        let _state: std::path::PathBuf = state.into();
-        todo!()
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self { sessions: state.into().join("sessions") }
     }
 
     /// Where the log of a session is or would be.
-    pub fn log_path(&self, id: &SessionId) -> std::path::PathBuf {
-        let _id = id;
-        todo!()
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] for an id that Bridle does not give out.
+    pub fn log_path(&self, id: &SessionId) -> Result<PathBuf, StoreError> {
+        Ok(LogFolder::of(self, id)?.log())
     }
+
+    /// Reads a whole log and says what it holds.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::read`], except that events that do not fold are part of the report.
+    pub fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError> {
+        let bytes = LogFolder::of(self, id)?.read()?;
+        let log = DecodedLog::decode(id, &bytes)?;
+        let (events, frames) = (EventCount(log.events.len() as u64), log.frames);
+        let (valid, torn_bytes) = (log.valid_len as u64, torn_bytes(&log, &bytes));
+        let fold = log.fold().map(drop).map_err(|error| error.to_string());
+        Ok(VerifyReport { events, frames, bytes: valid, torn_bytes, fold })
+    }
+}
+
+impl SessionStore for FileStore {
+    fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
+        let folder = LogFolder::of(self, &header.id)?;
+        let sink = FileSink::unborn(folder, encode_header(header)?)?;
+        LogWriter::start(Box::new(sink), Seq(0), false)
+    }
+
+    fn open(&self, id: &SessionId) -> Result<Opened, StoreError> {
+        let folder = LogFolder::of(self, id)?;
+        folder.check_version()?;
+        let lock = folder.lock()?;
+        let bytes = folder.read()?;
+        let log = DecodedLog::decode(id, &bytes)?;
+        let valid_len = log.valid_len;
+        let session = log.fold()?;
+        let file = open_private(&folder.log(), OpenOptions::new().append(true))?;
+        let torn = bytes.get(valid_len..).unwrap_or_default();
+        let recovery = folder.cut_torn(&file, valid_len as u64, torn)?;
+        let sink = FileSink::open(folder, LogFile::new(Box::new(file), valid_len as u64), lock)?;
+        let writer = LogWriter::start(Box::new(sink), Seq(session.len().0), true)?;
+        Ok(Opened { writer, session, recovery })
+    }
+
+    fn read(&self, id: &SessionId) -> Result<ReadLog, StoreError> {
+        let bytes = LogFolder::of(self, id)?.read()?;
+        let log = DecodedLog::decode(id, &bytes)?;
+        let recovery = Recovery { torn_bytes: torn_bytes(&log, &bytes), kept_at: None };
+        Ok(ReadLog { session: log.fold()?, recovery })
+    }
+
+    fn list(&self) -> Result<Listing, StoreError> {
+        let mut listing = Listing::default();
+        let entries = match fs_err::read_dir(&self.sessions) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
+            Err(error) => return Err(error.into()),
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            let Some(id) = name.to_str().and_then(SessionId::parse) else { continue };
+            match self.read(&id) {
+                // A folder without a log: its creation was never acknowledged to anyone.
+                Err(StoreError::NotFound(_)) => (),
+                read => listing.add(&id, read.map(|log| log.session)),
+            }
+        }
+        listing.sort();
+        Ok(listing)
+    }
+}
+
+fn torn_bytes(log: &DecodedLog, bytes: &[u8]) -> u64 {
+    bytes.len().saturating_sub(log.valid_len) as u64
+}
+
+/// The folder of one session. Made from checked ids only, so it is always inside the store.
+#[derive(Debug)]
+pub(crate) struct LogFolder {
+    id: SessionId,
+    path: PathBuf,
+}
+
+impl LogFolder {
+    fn of(store: &FileStore, id: &SessionId) -> Result<Self, StoreError> {
+        let id = SessionId::parse(id.as_str()).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let path = store.sessions.join(id.as_str());
+        Ok(Self { id, path })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join(format!("events.v{}.jsonl.zst", Header::FORMAT))
+    }
+
+    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
+        Lock::acquire(&self.path.join("session.lock")).map_err(|error| match error {
+            LockError::Held(pid) => StoreError::Locked { id: self.id.clone(), pid },
+            LockError::Io(error) => StoreError::Io(error),
+        })
+    }
+
+    /// Refuses a session that a newer version has written or migrated, and one without a log.
+    pub(crate) fn check_version(&self) -> Result<(), StoreError> {
+        let not_found = || StoreError::NotFound(self.id.clone());
+        let entries = match fs_err::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut newest = None;
+        for entry in entries {
+            newest = newest.max(entry?.file_name().to_str().and_then(version_of));
+        }
+        match newest.ok_or_else(not_found)? {
+            version if version > Header::FORMAT => {
+                Err(StoreError::Newer { id: self.id.clone(), version })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read(&self) -> Result<Vec<u8>, StoreError> {
+        self.check_version()?;
+        let file = match File::open(self.log()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(StoreError::NotFound(self.id.clone()));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let len = file.metadata()?.len();
+        if len > MAX_LOG {
+            return Err(unreadable(&self.id, format!("{len} bytes are more than {MAX_LOG}")));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
+        file.take(MAX_LOG).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Keeps a copy of the torn bytes, and only then takes them off the log.
+    fn cut_torn(&self, log: &File, valid_len: u64, torn: &[u8]) -> Result<Recovery, StoreError> {
+        if torn.is_empty() {
+            return Ok(Recovery::default());
+        }
+        let kept_at = self.keep(torn)?;
+        log.set_len(valid_len)?;
+        log.sync_data()?;
+        tracing::warn!(session = %self.id, bytes = torn.len(), "cut the torn end of a log");
+        Ok(Recovery { torn_bytes: torn.len() as u64, kept_at: Some(kept_at) })
+    }
+
+    fn keep(&self, torn: &[u8]) -> Result<PathBuf, StoreError> {
+        let now = UnixMillis::from(std::time::SystemTime::now()).0;
+        let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+        for name in now..now.saturating_add(MAX_COPY_NAMES) {
+            let path = self.path.join(format!("torn-{name}"));
+            match open_private(&path, OpenOptions::new().write(true).create_new(true)) {
+                Ok(mut copy) => {
+                    copy.write_all(torn)?;
+                    copy.sync_all()?;
+                    folder::sync_folder(&self.path)?;
+                    return Ok(path);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(taken.into())
+    }
+}
+
+/// The format version in the name of a log file, compressed or plain; a number too large to hold
+/// is newer than anything.
+fn version_of(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix("events.v")?;
+    let digits = rest.strip_suffix(".jsonl.zst").or_else(|| rest.strip_suffix(".jsonl"))?;
+    let numeric = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    numeric.then(|| digits.parse().unwrap_or(u32::MAX))
 }

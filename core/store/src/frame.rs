@@ -1,1 +1,114 @@
 //! Zstandard frames: one header frame, then one frame per batch of event lines.
+//!
+//! Each frame stands alone, carries its content's size and checksum, and is either complete or
+//! not there. This file knows bytes and offsets only; what the lines mean is `log`'s matter.
+
+use std::io;
+
+use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe::{self, CParameter};
+
+/// The most bytes that one frame may unpack to; checked before anything is allocated.
+pub(crate) const MAX_CONTENT: usize = 256 * 1024 * 1024;
+
+/// Level 3: a quarter of the size of the plain lines at a cost that no turn notices.
+const LEVEL: i32 = 3;
+
+/// A larger output buffer is given back after use, so that one large batch does not stay in
+/// memory for the life of the session.
+const KEPT_BUFFER: usize = 256 * 1024;
+
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// The byte behind the magic describes the frame; this bit of it says that a checksum follows.
+const CHECKSUM_FLAG: u8 = 0b100;
+
+/// Packs batches. Keeps its context between frames.
+pub(crate) struct Encoder {
+    compressor: Compressor<'static>,
+    buffer: Vec<u8>,
+}
+
+impl Encoder {
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut compressor = Compressor::new(LEVEL)?;
+        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+        compressor.set_parameter(CParameter::ContentSizeFlag(true))?;
+        Ok(Self { compressor, buffer: Vec::new() })
+    }
+
+    /// One frame that unpacks to `lines`.
+    pub(crate) fn encode(&mut self, lines: &[u8]) -> io::Result<&[u8]> {
+        self.buffer.clear();
+        self.buffer.shrink_to(KEPT_BUFFER);
+        self.buffer.reserve(zstd_safe::compress_bound(lines.len()));
+        self.compressor.compress_to_buffer(lines, &mut self.buffer)?;
+        Ok(&self.buffer)
+    }
+}
+
+/// Reads the frames of a log one after the other.
+pub(crate) struct Frames<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+    decompressor: Decompressor<'static>,
+}
+
+/// One complete frame.
+pub(crate) struct Frame {
+    /// Where it begins in the file.
+    pub(crate) offset: usize,
+    /// What it unpacks to.
+    pub(crate) content: Vec<u8>,
+}
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> io::Result<Self> {
+        Ok(Self { bytes, offset: 0, decompressor: Decompressor::new()? })
+    }
+
+    /// Where the frames read so far end.
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The next frame; `None` when no complete frame begins here.
+    pub(crate) fn next(&mut self) -> Option<Frame> {
+        let rest = self.bytes.get(self.offset..)?;
+        let (content, len) = decode(&mut self.decompressor, rest)?;
+        let frame = Frame { offset: self.offset, content };
+        self.offset += len;
+        Some(frame)
+    }
+
+    /// Where the first complete frame behind the present offset begins, if there is one. Event
+    /// lines are UTF-8, which cannot contain the magic, so a hit is never the inside of a frame
+    /// that was stored without compression.
+    pub(crate) fn find_later(&mut self) -> Option<usize> {
+        let start = self.offset.saturating_add(1);
+        let behind = self.bytes.get(start..)?;
+        for (index, window) in behind.windows(MAGIC.len()).enumerate() {
+            let candidate = behind.get(index..).filter(|_| *window == MAGIC);
+            if candidate.is_some_and(|bytes| decode(&mut self.decompressor, bytes).is_some()) {
+                return Some(start + index);
+            }
+        }
+        None
+    }
+}
+
+/// Unpacks the frame at the start of `bytes`: its content and its length.
+fn decode(decompressor: &mut Decompressor<'static>, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
+    if !bytes.starts_with(&MAGIC) || bytes.get(MAGIC.len())? & CHECKSUM_FLAG == 0 {
+        return None;
+    }
+    let len = zstd_safe::find_frame_compressed_size(bytes).ok()?;
+    let frame = bytes.get(..len)?;
+    let size = usize::try_from(zstd_safe::get_frame_content_size(frame).ok()??).ok()?;
+    if size > MAX_CONTENT {
+        return None;
+    }
+    let mut content = Vec::with_capacity(size);
+    let unpacked = decompressor.decompress_to_buffer(frame, &mut content).ok()?;
+    (unpacked == size).then_some((content, len))
+}

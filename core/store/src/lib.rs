@@ -5,9 +5,15 @@
 //! what a log means is `bridle-session`'s matter.
 
 mod file;
+mod file_sink;
+mod folder;
 mod frame;
 mod lock;
+mod log;
 mod memory;
+mod sink;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::PathBuf;
@@ -15,7 +21,7 @@ use std::sync::Arc;
 
 use bridle_session::{Header, Session, SessionId};
 
-pub use file::FileStore;
+pub use file::{FileStore, VerifyReport};
 pub use memory::MemoryStore;
 pub use writer::LogWriter;
 
@@ -86,6 +92,29 @@ pub struct Listing {
     pub sessions: Vec<SessionRow>,
     /// The unreadable ones with the reason.
     pub unreadable: Vec<(SessionId, StoreError)>,
+}
+
+impl Listing {
+    pub(crate) fn add(&mut self, id: &SessionId, session: Result<Session, StoreError>) {
+        match session {
+            Ok(session) if session.state().has_human_message => self.sessions.push(SessionRow {
+                header: Arc::clone(session.header()),
+                title: session.state().title.clone(),
+                updated_at: session.last_time(),
+            }),
+            Ok(_) => (),
+            Err(error) => self.unreadable.push((id.clone(), error)),
+        }
+    }
+
+    /// Newest first; equal times in the order of the ids, so that a list never shuffles.
+    pub(crate) fn sort(&mut self) {
+        self.sessions.sort_by(|a, b| {
+            let newest = b.updated_at.cmp(&a.updated_at);
+            newest.then_with(|| a.header.id.cmp(&b.header.id))
+        });
+        self.unreadable.sort_by(|(a, _), (b, _)| a.cmp(b));
+    }
 }
 
 /// What a list shows of a session.

@@ -1,0 +1,52 @@
+//! Private files and folders: modes hold under any umask, and names are durable when synced.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+use fs_err::{File, OpenOptions};
+
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Opens a file that only its owner may read, also when it has just been created under a strange
+/// umask.
+pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.mode(FILE_MODE).open(path)?;
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o777 != FILE_MODE {
+        file.set_permissions(std::fs::Permissions::from_mode(FILE_MODE))?;
+    }
+    Ok(file)
+}
+
+/// Creates `path` and the parents that are missing, each for its owner only, and syncs the entry
+/// of each one that it creates.
+pub(crate) fn create_private(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        create_private(parent)?;
+    }
+    match std::fs::DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        Ok(()) => fs_err::set_permissions(path, std::fs::Permissions::from_mode(FOLDER_MODE))?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => (),
+        Err(error) => {
+            return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+        }
+    }
+    // A folder whose entry may not be durable must not look finished to the next attempt.
+    parent.map_or(Ok(()), sync_folder).inspect_err(|_| drop(fs_err::remove_dir(path)))
+}
+
+/// Makes the names in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    match File::open(path)?.sync_all() {
+        // Some network and user-space file systems cannot sync a folder at all.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        result => result,
+    }
+}
