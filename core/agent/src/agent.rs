@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use bridle_compose::{Clock, TaskSet};
 use bridle_model::ModelSource;
-use bridle_session::{Content, MessageId, Route, Session};
+use bridle_session::{Content, MessageId, Route, Session, UserMessage, UserSource};
 use bridle_store::LogWriter;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::approval::Approver;
 use crate::context::ContextSource;
+use crate::driver::Driver;
+use crate::mailbox::{Command, Control, MAILBOX_LIMIT};
 use crate::mode::{Mode, Sandboxing};
 use crate::tool::Tool;
 use crate::update::AgentUpdate;
@@ -43,6 +45,8 @@ pub struct AgentParts {
     pub route: Option<Route>,
     /// Whether commands can be confined.
     pub sandboxing: Sandboxing,
+    /// The most model requests of one turn; the turn then ends as `MaxTurnRequests`.
+    pub max_steps: u32,
 }
 
 /// Starts drivers.
@@ -51,15 +55,25 @@ pub struct Agent;
 impl Agent {
     /// Starts the driver of one session.
     pub fn start(parts: AgentParts) -> AgentHandle {
-        let _ = parts;
-        todo!()
+        let (sender, mailbox) = mpsc::channel(MAILBOX_LIMIT);
+        let tasks = parts.tasks.clone();
+        let control = Arc::new(Control::new(tasks.token()));
+        let driver = Driver::new(parts, mailbox, Arc::clone(&control));
+        tasks.spawn(driver.run());
+        AgentHandle { sender, control }
     }
 }
 
-/// The driver has ended.
+/// Why a call on the handle had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the session is closed")]
-pub struct AgentGone;
+pub enum AgentGone {
+    /// The driver has ended.
+    #[error("the session is closed")]
+    Closed,
+    /// Too many prompts are waiting.
+    #[error("too many prompts are waiting in this session")]
+    QueueFull,
+}
 
 /// What an agent is set to.
 #[derive(Clone, Debug)]
@@ -79,7 +93,8 @@ pub struct AgentStatus {
 /// Talks to one driver; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AgentHandle {
-    _private: (),
+    sender: mpsc::Sender<Command>,
+    control: Arc<Control>,
 }
 
 impl AgentHandle {
@@ -88,25 +103,32 @@ impl AgentHandle {
     /// [`AgentHandle::cancel`] after it reaches it.
     ///
     /// # Errors
-    /// [`AgentGone`] when the driver has ended.
+    /// [`AgentGone`] when the driver has ended or too many prompts wait; there is no
+    /// `TurnEnded` then.
     pub fn prompt(&self, id: MessageId, content: Vec<Content>) -> Result<(), AgentGone> {
-        let _ = (id, content);
-        todo!()
+        let message = UserMessage { id, content, source: UserSource::Human };
+        let epoch = self.control.epoch();
+        self.sender.try_send(Command::Prompt { message, epoch }).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => AgentGone::QueueFull,
+            mpsc::error::TrySendError::Closed(_) => AgentGone::Closed,
+        })
     }
 
     /// Cancels the running turn and every queued prompt; each ends as `Cancelled`. Nothing
     /// happens when the agent is idle.
     pub fn cancel(&self) {
-        todo!()
+        self.control.cancel("cancel");
     }
 
     /// Changes the mode, also during a turn; logged, and announced as [`AgentUpdate::Mode`].
     ///
     /// # Errors
     /// [`AgentGone`] when the driver has ended.
+    ///
+    /// # Cancel safety
+    /// Cancel safe once the first poll returned: the change is then queued.
     pub async fn set_mode(&self, mode: Mode) -> Result<(), AgentGone> {
-        let _ = mode;
-        todo!()
+        self.call(|done| Command::SetMode { mode, done }).await
     }
 
     /// Changes the model for the requests that follow; logged, and announced as
@@ -114,22 +136,41 @@ impl AgentHandle {
     ///
     /// # Errors
     /// [`AgentGone`] when the driver has ended.
+    ///
+    /// # Cancel safety
+    /// Cancel safe once the first poll returned: the change is then queued.
     pub async fn set_route(&self, route: Route) -> Result<(), AgentGone> {
-        let _ = route;
-        todo!()
+        self.call(|done| Command::SetRoute { route, done }).await
     }
 
     /// What the agent is set to now.
     ///
     /// # Errors
     /// [`AgentGone`] when the driver has ended.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
     pub async fn status(&self) -> Result<AgentStatus, AgentGone> {
-        todo!()
+        self.call(|answer| Command::Status { answer }).await
     }
 
     /// Cancels, waits until everything the agent started has ended, flushes, and releases the
     /// log. Safe to call twice.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the driver ends all the same.
     pub async fn close(&self) {
-        todo!()
+        self.control.close();
+        // A full or closed mailbox is no obstacle: the driver watches `control` itself.
+        self.sender.closed().await;
+    }
+
+    async fn call<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, AgentGone> {
+        let (sender, answer) = oneshot::channel();
+        self.sender.send(command(sender)).await.map_err(|_| AgentGone::Closed)?;
+        answer.await.map_err(|_| AgentGone::Closed)
     }
 }

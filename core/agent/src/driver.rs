@@ -1,1 +1,258 @@
-//! The driver: phases, turns, steps.
+//! The driver: the one task that owns a session and mutates it.
+//!
+//! It is idle until a prompt comes, runs one turn at a time, and keeps answering control calls
+//! while it waits for anything ([`Driver::drive`]). Turns, requests and tool calls live in files
+//! of their own; the facts they record go through the [`Recorder`]. It knows no wire and no tool.
+
+mod calls;
+mod frame;
+mod gate;
+mod halt;
+mod request;
+mod turn;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bridle_compose::{Clock, Sleep, TaskSet};
+use bridle_model::{ModelSource, ToolSpec};
+use bridle_session::{
+    EventData, InboxSpliced, MessageId, ModelSelected, PermissionMode, Route, UserMessage,
+};
+use tokio::sync::mpsc;
+
+use crate::agent::{AgentParts, AgentStatus};
+use crate::approval::Approver;
+use crate::context::ContextSource;
+use crate::driver::frame::Frame;
+use crate::mailbox::{Command, Control, Epoch};
+use crate::mode::{Mode, Sandboxing};
+use crate::progress::ProgressBoard;
+use crate::recorder::Recorder;
+use crate::tool::Tool;
+use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
+
+/// How often live output of tools is shown at most.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The task that owns one session.
+pub(crate) struct Driver {
+    // The recorder holds the log's lock; it is dropped before the mailbox, so that whoever waits
+    // for the mailbox to close finds the log free.
+    recorder: Recorder,
+    mailbox: mpsc::Receiver<Command>,
+    control: Arc<Control>,
+    updates: mpsc::Sender<AgentUpdate>,
+    inbox: VecDeque<(UserMessage, Epoch)>,
+    models: Arc<dyn ModelSource>,
+    tools: BTreeMap<String, Arc<dyn Tool>>,
+    specs: Arc<[ToolSpec]>,
+    contexts: Vec<Arc<dyn ContextSource>>,
+    approver: Arc<dyn Approver>,
+    clock: Arc<dyn Clock>,
+    tasks: TaskSet,
+    progress: ProgressBoard,
+    progress_pause: Option<Sleep>,
+    system_prompt: String,
+    sandboxing: Sandboxing,
+    max_steps: u32,
+    mode: Mode,
+    route: Option<Route>,
+    title: Option<String>,
+    used: u64,
+    turn: bridle_session::TurnNumber,
+    frame: Frame,
+    running: bool,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        parts: AgentParts,
+        mailbox: mpsc::Receiver<Command>,
+        control: Arc<Control>,
+    ) -> Self {
+        let state = parts.session.state().clone();
+        let tools: BTreeMap<_, _> =
+            parts.tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect();
+        // The map's order is the order on the wire: the same for every request of a series.
+        let specs = tools.values().map(|tool| tool.spec().clone()).collect();
+        Self {
+            frame: Frame::of(&parts.session),
+            recorder: Recorder::new(parts.session, parts.writer, Arc::clone(&parts.clock)),
+            mailbox,
+            control,
+            updates: parts.updates,
+            inbox: VecDeque::new(),
+            models: parts.models,
+            tools,
+            specs,
+            contexts: parts.contexts,
+            approver: parts.approver,
+            clock: parts.clock,
+            tasks: parts.tasks,
+            progress: ProgressBoard::default(),
+            progress_pause: None,
+            system_prompt: parts.system_prompt,
+            sandboxing: parts.sandboxing,
+            max_steps: parts.max_steps,
+            mode: state.mode.as_deref().and_then(Mode::from_id).unwrap_or(parts.mode),
+            route: state.route.or(parts.route),
+            title: state.title,
+            used: state.usage.map(|usage| usage.context()).unwrap_or_default(),
+            turn: state.turn,
+            running: false,
+        }
+    }
+
+    /// Runs until the handle closes it or every handle is gone.
+    pub(crate) async fn run(mut self) {
+        if !self.repair() {
+            self.notice(NoticeLevel::Error, "The session could not be repaired", None).await;
+        }
+        while !self.control.closing().is_cancelled() {
+            if let Some((message, epoch)) = self.inbox.pop_front() {
+                self.turn(message, epoch).await;
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.control.closing().cancelled() => break,
+                command = self.mailbox.recv() => match command {
+                    Some(command) => self.command(command).await,
+                    None => break,
+                },
+            }
+        }
+        self.leave().await;
+    }
+
+    /// Brings the log of a process that died to rest.
+    fn repair(&mut self) -> bool {
+        let drafts = self.recorder.session().repair();
+        drafts.into_iter().all(|draft| match self.recorder.append_draft(draft) {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::error!(%error, "repair failed");
+                false
+            }
+        })
+    }
+
+    /// Answers what still waits, and makes the log durable a last time.
+    async fn leave(&mut self) {
+        while let Ok(command) = self.mailbox.try_recv() {
+            self.command(command).await;
+        }
+        while let Some((message, _)) = self.inbox.pop_front() {
+            self.unqueue(&message.id, "cancelled");
+            self.end(message.id, TurnOutcome::Cancelled).await;
+        }
+        if let Err(error) = self.recorder.flush().await {
+            tracing::error!(%error, "the last flush failed");
+        }
+    }
+
+    /// Waits for `future` while commands are answered and live output is shown.
+    async fn drive<F: Future>(&mut self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        loop {
+            tokio::select! {
+                biased;
+                Some(command) = self.mailbox.recv() => self.command(command).await,
+                output = &mut future => return output,
+                () = self.progress.changed(), if self.progress_pause.is_none() => {
+                    self.show_progress().await;
+                }
+                () = pause(&mut self.progress_pause) => self.progress_pause = None,
+            }
+        }
+    }
+
+    async fn show_progress(&mut self) {
+        for (id, text) in self.progress.take() {
+            self.send(AgentUpdate::ToolProgress { id, text }).await;
+        }
+        self.progress_pause = Some(self.clock.sleep(PROGRESS_INTERVAL));
+    }
+
+    /// Takes one command; never waits for a turn.
+    async fn command(&mut self, command: Command) {
+        match command {
+            Command::Prompt { message, epoch } => {
+                // A failed record is not lost: the turn's own barrier reports it.
+                self.record(InboxSpliced {
+                    inserted: vec![message.clone()],
+                    removed: Vec::new(),
+                    reason: String::new(),
+                });
+                self.inbox.push_back((message, epoch));
+            }
+            Command::SetMode { mode, done } => {
+                self.record(PermissionMode { mode: mode.id().to_owned() });
+                self.mode = mode;
+                self.send(AgentUpdate::Mode(mode)).await;
+                done.send(()).ok();
+            }
+            Command::SetRoute { route, done } => {
+                self.record(ModelSelected { route: route.clone() });
+                self.route = Some(route.clone());
+                self.send(AgentUpdate::Model(route)).await;
+                done.send(()).ok();
+            }
+            Command::Status { answer } => {
+                answer.send(self.status()).ok();
+            }
+        }
+    }
+
+    fn status(&self) -> AgentStatus {
+        AgentStatus {
+            mode: self.mode,
+            route: self.route.clone(),
+            used: self.used,
+            running: self.running,
+            title: self.title.clone(),
+        }
+    }
+
+    /// Records a fact that nothing waits for; a failure shows at the next barrier.
+    fn record(&mut self, data: impl Into<EventData>) {
+        if let Err(error) = self.recorder.append(data) {
+            tracing::error!(%error, "a fact could not be recorded");
+        }
+    }
+
+    fn unqueue(&mut self, id: &MessageId, reason: &str) {
+        self.record(InboxSpliced {
+            inserted: Vec::new(),
+            removed: vec![id.clone()],
+            reason: reason.to_owned(),
+        });
+    }
+
+    /// Tells the client. Waits while it is slow; stops waiting when nobody listens.
+    async fn send(&self, update: AgentUpdate) {
+        if self.updates.send(update).await.is_err() {
+            tracing::debug!("nobody listens to this session any more");
+        }
+    }
+
+    async fn notice(&self, level: NoticeLevel, title: impl Into<String>, detail: Option<String>) {
+        self.send(AgentUpdate::Notice { level, title: title.into(), detail }).await;
+    }
+
+    async fn end(&self, prompt: MessageId, outcome: TurnOutcome) {
+        self.send(AgentUpdate::TurnEnded { prompt, outcome }).await;
+    }
+}
+
+/// Completes when the pause is over; never when there is none.
+async fn pause(pause: &mut Option<Sleep>) {
+    match pause {
+        Some(pause) => pause.await,
+        None => std::future::pending().await,
+    }
+}

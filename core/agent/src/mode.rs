@@ -78,16 +78,159 @@ pub enum Sandboxing {
 pub enum Ruling {
     /// It runs.
     Allow,
-    /// A person decides; the texts say what is special about it, most important first.
+    /// A person decides; the texts say what is special about the call, most important first, and
+    /// are empty for an ordinary one.
     Ask(Vec<String>),
     /// It does not run; the text tells the model why and what would help.
     Deny(String),
 }
 
 impl Mode {
-    /// Rules on a call that would touch `accesses`: deny beats ask beats allow.
+    /// Rules on a call that would touch `accesses`: deny beats ask beats allow. A call that
+    /// touches nothing is allowed.
     pub fn rule(self, accesses: &[Access], sandboxing: Sandboxing) -> Ruling {
-        let _ = (accesses, sandboxing);
-        todo!()
+        let mut ruling = Ruling::Allow;
+        for access in accesses {
+            ruling = match (ruling, self.rule_one(access, sandboxing)) {
+                (_, denied @ Ruling::Deny(_)) => return denied,
+                (ruling, Ruling::Allow) => ruling,
+                (Ruling::Ask(mut texts), Ruling::Ask(more)) => {
+                    texts.extend(more);
+                    Ruling::Ask(texts)
+                }
+                (_, asked) => asked,
+            };
+        }
+        ruling
+    }
+
+    fn rule_one(self, access: &Access, sandboxing: Sandboxing) -> Ruling {
+        match (self, access) {
+            (Self::FullAccess, _) | (_, Access::ReadInside) => Ruling::Allow,
+            (_, Access::ReadOutside(path)) => {
+                ask(format!("reads outside the workspace: {}", path.display()))
+            }
+            (Self::ReadOnly | Self::Plan, Access::WriteInside(_) | Access::WriteOutside(_)) => {
+                self.deny("files may not be changed")
+            }
+            (Self::ReadOnly | Self::Plan, Access::External { .. }) => {
+                self.deny("tools of MCP servers may not be used")
+            }
+            (Self::ReadOnly | Self::Plan, Access::Run { network, unconfined, .. }) => {
+                if *network || *unconfined {
+                    self.deny("a command may neither use the network nor leave the sandbox")
+                } else if sandboxing == Sandboxing::Unavailable {
+                    self.deny("commands may run only in a sandbox, and none works on this machine")
+                } else {
+                    Ruling::Allow
+                }
+            }
+            (Self::Auto, Access::WriteInside(_)) => Ruling::Allow,
+            (_, Access::WriteInside(_)) => Ruling::Ask(Vec::new()),
+            (_, Access::WriteOutside(path)) => ask(format!(
+                "writes a protected place or outside the workspace: {}",
+                path.display()
+            )),
+            (_, Access::External { server }) => ask(format!("uses the MCP server {server}")),
+            (_, Access::Run { network, unconfined, reason }) => {
+                self.rule_command(*network, *unconfined, reason.as_deref(), sandboxing)
+            }
+        }
+    }
+
+    /// A command in `ask` or `auto`.
+    fn rule_command(
+        self,
+        network: bool,
+        unconfined: bool,
+        reason: Option<&str>,
+        sandboxing: Sandboxing,
+    ) -> Ruling {
+        let mut texts = Vec::new();
+        if sandboxing == Sandboxing::Unavailable {
+            texts.push("runs without a sandbox".to_owned());
+        } else if unconfined {
+            texts.push("asks to leave the sandbox".to_owned());
+        }
+        if network {
+            texts.push("asks for the network".to_owned());
+        }
+        if texts.is_empty() && self == Self::Auto {
+            return Ruling::Allow;
+        }
+        texts.extend(reason.map(|reason| format!("the model's reason: {reason}")));
+        Ruling::Ask(texts)
+    }
+
+    fn deny(self, what: &str) -> Ruling {
+        Ruling::Deny(format!(
+            "Denied by the permission mode \"{}\": {what}. Do not try another way; say what you \
+             would do, or ask the person to change the mode.",
+            self.id()
+        ))
+    }
+}
+
+fn ask(text: String) -> Ruling {
+    Ruling::Ask(vec![text])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(network: bool, unconfined: bool) -> Access {
+        Access::Run { network, unconfined, reason: None }
+    }
+
+    /// One letter per mode in the order of `Mode::ALL`: allow, ask, deny.
+    fn row(access: &Access, sandboxing: Sandboxing) -> String {
+        Mode::ALL
+            .into_iter()
+            .map(|mode| match mode.rule(std::slice::from_ref(access), sandboxing) {
+                Ruling::Allow => 'a',
+                Ruling::Ask(_) => '?',
+                Ruling::Deny(_) => 'd',
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_table_of_the_design_holds() {
+        use Sandboxing::{Available, Unavailable};
+        let place = std::path::PathBuf::from("/x");
+        let external = Access::External { server: "s".into() };
+        for (access, available, unavailable) in [
+            (Access::ReadInside, "aaaaa", "aaaaa"),
+            (Access::ReadOutside(place.clone()), "????a", "????a"),
+            (Access::WriteInside(place.clone()), "dd?aa", "dd?aa"),
+            (Access::WriteOutside(place), "dd??a", "dd??a"),
+            (run(false, false), "aa?aa", "dd??a"),
+            (run(true, false), "dd??a", "dd??a"),
+            (run(false, true), "dd??a", "dd??a"),
+            (external, "dd??a", "dd??a"),
+        ] {
+            assert_eq!(row(&access, Available), available, "{access:?}");
+            assert_eq!(row(&access, Unavailable), unavailable, "{access:?} without a sandbox");
+        }
+    }
+
+    #[test]
+    fn the_strictest_access_decides() {
+        let accesses = [Access::ReadInside, Access::WriteInside("/x".into()), run(true, false)];
+        assert!(matches!(Mode::Plan.rule(&accesses, Sandboxing::Available), Ruling::Deny(_)));
+        let Ruling::Ask(texts) = Mode::Ask.rule(&accesses, Sandboxing::Unavailable) else {
+            panic!("must ask");
+        };
+        assert_eq!(texts, ["runs without a sandbox", "asks for the network"]);
+    }
+
+    #[test]
+    fn a_question_about_an_unconfined_command_says_so_first() {
+        let Ruling::Ask(texts) = Mode::Auto.rule(&[run(false, false)], Sandboxing::Unavailable)
+        else {
+            panic!("must ask");
+        };
+        assert_eq!(texts.first().map(String::as_str), Some("runs without a sandbox"));
     }
 }

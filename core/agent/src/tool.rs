@@ -44,7 +44,7 @@ pub trait Tool: Send + Sync + 'static {
 
 /// A checked call, ready to be shown, judged and run once.
 #[async_trait]
-pub trait PlannedCall: Send + 'static {
+pub trait PlannedCall: Send + Sync + 'static {
     /// What a client shows before the call runs, diffs included.
     fn display(&self) -> Display;
 

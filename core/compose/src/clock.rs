@@ -1,8 +1,11 @@
 //! The clock as a value. The only place that may call `tokio::time::sleep`.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
-use futures::future::BoxFuture;
+/// A wait that can be stored anywhere.
+pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 /// Tells the time and waits.
 pub trait Clock: Send + Sync + 'static {
@@ -13,7 +16,7 @@ pub trait Clock: Send + Sync + 'static {
     ///
     /// # Cancel safety
     /// Dropping the future ends the wait; nothing else happens.
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+    fn sleep(&self, duration: Duration) -> Sleep;
 }
 
 /// The real clock. Its sleeps follow tokio's, which a test can pause.
@@ -26,7 +29,7 @@ impl Clock for SystemClock {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the place the rule points to")]
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+    fn sleep(&self, duration: Duration) -> Sleep {
         Box::pin(tokio::time::sleep(duration))
     }
 }

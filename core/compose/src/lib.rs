@@ -6,5 +6,5 @@
 mod clock;
 mod tasks;
 
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, Sleep, SystemClock};
 pub use tasks::TaskSet;

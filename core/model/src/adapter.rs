@@ -15,6 +15,13 @@ pub trait ModelSource: Send + Sync + 'static {
     /// `Auth` when the provider has no key (the message says what to set), `UnknownModel` when
     /// the provider is not configured.
     fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure>;
+
+    /// The route of a session that chose none.
+    ///
+    /// # Errors
+    /// `Auth` when no provider has a key (the message says what to set), `UnknownModel` when the
+    /// configured route is unusable.
+    fn default_route(&self) -> Result<Route, ModelFailure>;
 }
 
 /// One wire. An adapter is cheap to clone behind an `Arc` and is frozen into a prepared call.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bridle_session::Projection;
+use bridle_session::{Projection, Seq};
 use serde_json::value::RawValue;
 
 /// A tool as a model is told of it.
@@ -35,13 +35,21 @@ pub struct ModelRequest {
     projection: Projection,
     tools: Arc<[ToolSpec]>,
     effort: Option<Effort>,
+    reasoning_since: Seq,
 }
 
 impl ModelRequest {
     /// A request for the next answer of the session that `projection` was taken from.
-    /// `tools` are sent in this order; `effort` `None` leaves it to the provider.
-    pub fn new(projection: Projection, tools: Arc<[ToolSpec]>, effort: Option<Effort>) -> Self {
-        Self { projection, tools, effort }
+    /// `tools` are sent in this order; `effort` `None` leaves it to the provider. Reasoning of
+    /// messages before the event `reasoning_since` (where the current series began) is not sent
+    /// back: its prefix is not the one it was made for.
+    pub fn new(
+        projection: Projection,
+        tools: Arc<[ToolSpec]>,
+        effort: Option<Effort>,
+        reasoning_since: Seq,
+    ) -> Self {
+        Self { projection, tools, effort, reasoning_since }
     }
 
     /// What the model reads.
@@ -52,6 +60,11 @@ impl ModelRequest {
     /// The tools offered.
     pub fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    /// Where the current series began; see [`ModelRequest::new`].
+    pub fn reasoning_since(&self) -> Seq {
+        self.reasoning_since
     }
 
     /// The effort asked for.

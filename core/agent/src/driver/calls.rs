@@ -1,0 +1,324 @@
+//! The tool calls of one answer: planned and judged in the model's order, run (overlapping where
+//! declared safe), and recorded in the model's order whatever finished first.
+
+use std::sync::Arc;
+
+use bridle_session::{Block, Content, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Driver;
+use super::gate::Verdict;
+use super::halt::Halt;
+use crate::display::{Display, ToolKind};
+use crate::guard::{RepeatGuard, Repeats};
+use crate::tool::{
+    Access, Concurrency, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolOutcome,
+};
+use crate::update::{AgentUpdate, ToolStatus};
+
+/// How many parallel-safe calls run at once.
+const PARALLEL_LIMIT: usize = 8;
+/// The most text of one result that enters history, in bytes; tools cap themselves far below.
+const RESULT_LIMIT: usize = 256 * 1024;
+
+/// A call as the model made it.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) id: ToolCallId,
+    pub(super) name: String,
+    pub(super) arguments: String,
+}
+
+impl Call {
+    pub(super) fn of(block: &Block) -> Option<Self> {
+        match block {
+            Block::ToolCall { id, name, arguments } => {
+                Some(Self { id: id.clone(), name: name.clone(), arguments: arguments.clone() })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How the calls of an answer ended.
+pub(super) enum CallsEnd {
+    /// The model is owed another answer.
+    Done,
+    /// This tool was called again and again without progress.
+    Repeating(String),
+}
+
+/// A call on its way to its result.
+struct Slot {
+    call: Call,
+    display: Display,
+    state: State,
+}
+
+enum State {
+    Running(JoinHandle<Result<ToolOutcome, ToolFailure>>),
+    Settled(Result<ToolOutcome, ToolFailure>),
+}
+
+impl Driver {
+    /// Runs the calls. Every one of them has a result on the log afterwards, also when the turn
+    /// is cancelled, which is then reported as [`Halt::Cancelled`].
+    pub(super) async fn run_calls(
+        &mut self,
+        calls: Vec<Call>,
+        guard: &mut RepeatGuard,
+        token: &CancellationToken,
+    ) -> Result<CallsEnd, Halt> {
+        let mut end = CallsEnd::Done;
+        let mut batch: Vec<Slot> = Vec::new();
+        for call in &calls {
+            self.announce(call).await;
+        }
+        for call in calls {
+            self.take_up(call, &mut batch, guard, &mut end, token).await?;
+        }
+        self.settle_batch(&mut batch, guard, &mut end).await?;
+        if token.is_cancelled() { Err(Halt::Cancelled) } else { Ok(end) }
+    }
+
+    /// Gives every call of an answer that hit the output limit a result that says so.
+    pub(super) async fn refuse_cut_off_calls(&mut self, calls: Vec<Call>) -> Result<(), Halt> {
+        for call in calls {
+            self.announce(&call).await;
+            let display = self.outline(&call);
+            let failure = ToolFailure {
+                code: ToolErrorCode::AbortedBeforeDispatch,
+                message: "The answer reached its output limit, so this call may be cut off; it \
+                          was not run."
+                    .to_owned(),
+                display: None,
+            };
+            let mut batch = vec![Slot { call, display, state: State::Settled(Err(failure)) }];
+            let mut guard = RepeatGuard::default();
+            self.settle_batch(&mut batch, &mut guard, &mut CallsEnd::Done).await?;
+        }
+        Ok(())
+    }
+
+    /// Shows a call as pending.
+    async fn announce(&self, call: &Call) {
+        self.send(AgentUpdate::ToolCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            status: ToolStatus::Pending,
+            display: self.outline(call),
+        })
+        .await;
+    }
+
+    fn outline(&self, call: &Call) -> Display {
+        match self.tools.get(&call.name) {
+            Some(tool) => tool.outline(&call.arguments),
+            None => Display::new(call.name.clone(), ToolKind::Other),
+        }
+    }
+
+    /// Plans, judges and starts one call. An exclusive call waits for the batch before it and is
+    /// settled at once, so that the next one is planned on what it left behind.
+    async fn take_up(
+        &mut self,
+        call: Call,
+        batch: &mut Vec<Slot>,
+        guard: &mut RepeatGuard,
+        end: &mut CallsEnd,
+        token: &CancellationToken,
+    ) -> Result<(), Halt> {
+        let display = self.outline(&call);
+        if token.is_cancelled() {
+            let state = State::Settled(Err(aborted_before()));
+            batch.push(Slot { call, display, state });
+            return Ok(());
+        }
+        self.recorder.append(ToolCall {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        })?;
+        let planned = match self.plan(&call, token).await {
+            Ok(planned) => planned,
+            Err(failure) => {
+                batch.push(Slot { call, display, state: State::Settled(Err(failure)) });
+                return Ok(());
+            }
+        };
+        let display = planned.display();
+        let exclusive = planned.concurrency() == Concurrency::Exclusive;
+        if exclusive || batch.len() >= PARALLEL_LIMIT {
+            self.settle_batch(batch, guard, end).await?;
+        }
+        let state = match self.judge(&call, planned.as_ref(), token).await? {
+            Verdict::Run(grant) => self.start(&call, planned, grant, &display, token).await?,
+            Verdict::Refuse(failure) => State::Settled(Err(failure)),
+        };
+        batch.push(Slot { call, display, state });
+        if exclusive {
+            self.settle_batch(batch, guard, end).await?;
+        }
+        Ok(())
+    }
+
+    async fn plan(
+        &mut self,
+        call: &Call,
+        token: &CancellationToken,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        let Some(tool) = self.tools.get(&call.name).map(Arc::clone) else {
+            let known: Vec<_> = self.tools.keys().map(String::as_str).collect();
+            return Err(ToolFailure {
+                code: ToolErrorCode::UnknownTool,
+                message: format!(
+                    "There is no tool named {:?}. The tools are: {}.",
+                    call.name,
+                    known.join(", ")
+                ),
+                display: None,
+            });
+        };
+        let arguments = call.arguments.clone();
+        let context = self.tool_context(call, token);
+        let plan = async move { Tool::plan(tool.as_ref(), &arguments, &context).await };
+        let handle = self.tasks.spawn(plan);
+        self.drive(handle).await.unwrap_or_else(|_| Err(crashed(&call.name)))
+    }
+
+    /// Makes the intent durable if the body has effects, and starts the body.
+    async fn start(
+        &mut self,
+        call: &Call,
+        planned: Box<dyn PlannedCall>,
+        grant: Grant,
+        display: &Display,
+        token: &CancellationToken,
+    ) -> Result<State, Halt> {
+        if planned.access().iter().any(has_effect) {
+            self.recorder.flush().await?;
+        }
+        self.send(AgentUpdate::ToolCallUpdate {
+            id: call.id.clone(),
+            status: ToolStatus::Running,
+            display: Some(display.clone()),
+        })
+        .await;
+        let context = self.tool_context(call, token);
+        Ok(State::Running(self.tasks.spawn(planned.run(grant, context))))
+    }
+
+    fn tool_context(&self, call: &Call, token: &CancellationToken) -> ToolContext {
+        ToolContext { token: token.child_token(), progress: self.progress.sink(call.id.clone()) }
+    }
+
+    /// Awaits the running bodies and records every result in the model's order.
+    async fn settle_batch(
+        &mut self,
+        batch: &mut Vec<Slot>,
+        guard: &mut RepeatGuard,
+        end: &mut CallsEnd,
+    ) -> Result<(), Halt> {
+        for slot in batch.drain(..) {
+            let outcome = match slot.state {
+                State::Settled(outcome) => outcome,
+                State::Running(body) => {
+                    self.drive(body).await.unwrap_or_else(|_| Err(crashed(&slot.call.name)))
+                }
+            };
+            self.settle_call(&slot.call, slot.display, outcome, guard, end).await?;
+        }
+        Ok(())
+    }
+
+    async fn settle_call(
+        &mut self,
+        call: &Call,
+        display: Display,
+        outcome: Result<ToolOutcome, ToolFailure>,
+        guard: &mut RepeatGuard,
+        end: &mut CallsEnd,
+    ) -> Result<(), Halt> {
+        // Live output still waiting to be shown would overtake the result.
+        self.progress.forget(&call.id);
+        let (mut content, error, display) = match outcome {
+            Ok(outcome) => (outcome.content, None, outcome.display),
+            Err(failure) => {
+                let display = failure
+                    .display
+                    .unwrap_or_else(|| Display { text: Some(failure.message.clone()), ..display });
+                (vec![Content::text(failure.message)], Some(failure.code), display)
+            }
+        };
+        bound(&mut content);
+        match guard.count(&call.name, &call.arguments, &text_of(&content)) {
+            Repeats::Fine => {}
+            Repeats::Tell => content.push(Content::text(
+                "[This call was made three times with the same result. Try something else.]",
+            )),
+            Repeats::End => *end = CallsEnd::Repeating(call.name.clone()),
+        }
+        self.recorder.append(ToolResult {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            content,
+            error,
+            presentation: serde_json::value::to_raw_value(&display).ok(),
+        })?;
+        let status = if error.is_none() { ToolStatus::Completed } else { ToolStatus::Failed };
+        let id = call.id.clone();
+        self.send(AgentUpdate::ToolCallUpdate { id, status, display: Some(display) }).await;
+        Ok(())
+    }
+}
+
+/// Whether a body may change something or reach outside.
+fn has_effect(access: &Access) -> bool {
+    !matches!(access, Access::ReadInside | Access::ReadOutside(_))
+}
+
+pub(super) fn aborted_before() -> ToolFailure {
+    ToolFailure {
+        code: ToolErrorCode::AbortedBeforeDispatch,
+        message: "Cancelled before it began; nothing was done.".to_owned(),
+        display: None,
+    }
+}
+
+/// A panic in a tool ends its call only.
+fn crashed(name: &str) -> ToolFailure {
+    tracing::error!(tool = name, "the tool panicked");
+    ToolFailure::failed(format!(
+        "The tool {name} failed inside Bridle; what it did before is unknown. Look before you \
+         repeat the call."
+    ))
+}
+
+fn text_of(content: &[Content]) -> String {
+    let texts = content.iter().map(|part| match part {
+        Content::Text { text } | Content::Resource { text, .. } => text.as_str(),
+        Content::Link { uri, .. } => uri.as_str(),
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Keeps a result non-empty and within the limit.
+fn bound(content: &mut Vec<Content>) {
+    let mut left = RESULT_LIMIT;
+    for part in content.iter_mut() {
+        if let Content::Text { text } | Content::Resource { text, .. } = part {
+            if text.len() > left {
+                let omitted = text.len() - text.floor_char_boundary(left);
+                text.truncate(text.floor_char_boundary(left));
+                text.push_str(&format!("\n[{omitted} bytes omitted]"));
+            }
+            left = left.saturating_sub(text.len());
+        }
+    }
+    content.retain(|part| !matches!(part, Content::Text { text } if text.is_empty()));
+    if content.is_empty() {
+        content.push(Content::text("(no output)"));
+    }
+}

@@ -1,0 +1,125 @@
+//! The frame of a request: system prompt, tools, route, and the series they begin or continue.
+//!
+//! Inside a series the prefix of every request is byte-identical to the one before. Whatever
+//! changes it is noticed here, before the request, and begins a new series with its reason in the
+//! log. Design: request series.
+
+use bridle_model::{ModelRequest, PreparedCall};
+use bridle_session::{
+    Draft, EventData, Message, RequestContext, RequestHeader, Route, Seq, SeriesNumber, Session,
+    SurfaceOp, SystemMessage, UserMessage,
+};
+
+use super::Driver;
+use crate::recorder::RecordError;
+
+/// What the requests of the current series have in common.
+#[derive(Debug)]
+pub(super) struct Frame {
+    series: SeriesNumber,
+    route: Option<Route>,
+    tools: Vec<String>,
+    /// Reasoning from before this event belongs to an earlier series and is not sent back.
+    since: Seq,
+    limits: Option<RequestContext>,
+}
+
+impl Frame {
+    /// The frame of a stored session's last request.
+    pub(super) fn of(session: &Session) -> Self {
+        let header = session.events().iter().rev().find_map(|event| match &event.data {
+            EventData::RequestHeader(header) => Some((event.seq, header)),
+            _ => None,
+        });
+        Self {
+            series: header.map(|(_, header)| header.series).unwrap_or_default(),
+            route: header.map(|(_, header)| header.route.clone()),
+            tools: header.map(|(_, header)| header.tools.clone()).unwrap_or_default(),
+            since: header.map(|(seq, _)| seq).unwrap_or_default(),
+            limits: session.state().context.clone(),
+        }
+    }
+}
+
+impl Driver {
+    /// Brings system prompt, input and header onto the log for a request on `call`'s route.
+    /// `input` is drained: a retry admits nothing twice.
+    pub(super) fn frame(
+        &mut self,
+        call: &PreparedCall,
+        input: &mut Vec<UserMessage>,
+    ) -> Result<(), RecordError> {
+        let system_changed = self.reconcile_system()?;
+        for message in input.drain(..) {
+            self.recorder.append(message)?;
+        }
+        let tools: Vec<String> = self.specs.iter().map(|spec| spec.name.clone()).collect();
+        let reason = match &self.frame.route {
+            None => Some("start"),
+            Some(route) if route != call.route() => Some("model-changed"),
+            _ if system_changed => Some("system-changed"),
+            _ if self.frame.tools != tools => Some("tools-changed"),
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.begin_series(call, tools, reason)?;
+        }
+        let limits =
+            RequestContext { window: call.limits().window, max_output: call.limits().max_output };
+        if self.frame.limits.as_ref() != Some(&limits) {
+            self.recorder.append(limits.clone())?;
+            self.frame.limits = Some(limits);
+        }
+        Ok(())
+    }
+
+    /// The request as the log has it now.
+    pub(super) fn model_request(&self) -> ModelRequest {
+        ModelRequest::new(
+            self.recorder.session().projection(),
+            std::sync::Arc::clone(&self.specs),
+            None,
+            self.frame.since,
+        )
+    }
+
+    fn begin_series(
+        &mut self,
+        call: &PreparedCall,
+        tools: Vec<String>,
+        reason: &str,
+    ) -> Result<(), RecordError> {
+        self.frame.series = self.frame.series.next();
+        let header = self.recorder.append(RequestHeader {
+            series: self.frame.series,
+            reason: reason.to_owned(),
+            route: call.route().clone(),
+            tools: tools.clone(),
+        })?;
+        self.frame.since = header.seq;
+        self.frame.route = Some(call.route().clone());
+        self.frame.tools = tools;
+        Ok(())
+    }
+
+    /// Puts the system prompt first, or replaces one that an older version of Bridle wrote.
+    /// Says whether it changed.
+    fn reconcile_system(&mut self) -> Result<bool, RecordError> {
+        let projection = self.recorder.session().projection();
+        let current = match projection.entries().next() {
+            Some((seq, Message::System(message))) => Some((seq, message.text.as_str())),
+            _ => None,
+        };
+        let data = SystemMessage { text: self.system_prompt.clone() };
+        match current {
+            Some((_, text)) if text == data.text => Ok(false),
+            Some((seq, _)) => {
+                let op = SurfaceOp::Replace { first: seq, last: seq, covers: vec![seq] };
+                self.recorder
+                    .append_draft(Draft { data: data.into(), surface: Some(op) })
+                    .map(|_| true)
+            }
+            None => self.recorder.append(data).map(|_| true),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! One step's request: attempts, streaming, retries, and the settled answer.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use bridle_model::{
+    Assembled, Assembler, Chunk, FailureCode, ModelFailure, PreparedCall, StopReason,
+};
+use bridle_session::{
+    AssistantAttempt, AssistantMessage, Block, LlmRetry, LlmRetryStarted, MessageId, StepNumber,
+    UserMessage,
+};
+use futures::{FutureExt as _, StreamExt as _};
+use tokio_util::sync::CancellationToken;
+
+use super::Driver;
+use super::calls::Call;
+use super::halt::{Halt, stored};
+use crate::update::{AgentUpdate, NoticeLevel};
+
+/// A wait as long as this is told to the person even if nothing was shown yet.
+const NOTICEABLE: Duration = Duration::from_secs(1);
+
+/// What a step's request came to.
+pub(super) enum Answer {
+    /// An answer is on the log.
+    Settled { stop: StopReason, calls: Vec<Call> },
+    /// The model said nothing, twice.
+    Empty,
+}
+
+/// How one attempt ended.
+enum Attempt {
+    Answered(Assembled),
+    Failed { failure: ModelFailure, partial: Assembler, shown: bool },
+}
+
+impl Driver {
+    /// Asks the model until it answers, fails for good, or is cancelled.
+    pub(super) async fn request(
+        &mut self,
+        step: StepNumber,
+        input: &mut Vec<UserMessage>,
+        token: &CancellationToken,
+    ) -> Result<Answer, Halt> {
+        let mut was_empty = false;
+        let mut attempt = 1;
+        loop {
+            let call = self.prepare(input).await?;
+            let retry = call.retry().clone();
+            let window = call.limits().window;
+            let route = call.route().clone();
+            let id = MessageId::new(format!("answer-{}-{step}-{attempt}", self.turn));
+            match self.attempt(call, &id, token).await {
+                Attempt::Answered(answer) if is_empty(&answer) && was_empty => {
+                    return Ok(Answer::Empty);
+                }
+                Attempt::Answered(answer) if is_empty(&answer) => {
+                    was_empty = true;
+                    self.record_attempt(step, attempt, &empty_answer())?;
+                }
+                Attempt::Answered(answer) => {
+                    return self.settle(id, answer, route, window).await;
+                }
+                Attempt::Failed { failure, partial, .. }
+                    if failure.code == FailureCode::Cancelled || token.is_cancelled() =>
+                {
+                    self.keep_interrupted(id, partial, route)?;
+                    return Err(Halt::Cancelled);
+                }
+                Attempt::Failed { failure, shown, .. } => {
+                    self.record_attempt(step, attempt, &failure)?;
+                    let delay = retry
+                        .delay(attempt, &failure, fastrand::f64())
+                        .ok_or_else(|| Halt::from(failure.clone()))?;
+                    self.back_off(step, attempt + 1, &failure, delay, shown, token).await?;
+                }
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Resolves the route, brings the frame onto the log, and makes it durable: what leaves the
+    /// process is on the disk first.
+    async fn prepare(&mut self, input: &mut Vec<UserMessage>) -> Result<PreparedCall, Halt> {
+        let route = match &self.route {
+            Some(route) => route.clone(),
+            None => self.models.default_route()?,
+        };
+        let call = self.models.prepare(&route)?;
+        self.frame(&call, input)?;
+        self.recorder.flush().await?;
+        Ok(call)
+    }
+
+    /// Sends the request once and shows what comes back.
+    async fn attempt(
+        &mut self,
+        call: PreparedCall,
+        id: &MessageId,
+        token: &CancellationToken,
+    ) -> Attempt {
+        let mut chunks = call.stream(self.model_request(), token.child_token());
+        let mut assembler = Assembler::new();
+        let mut shown = false;
+        loop {
+            let next = AssertUnwindSafe(chunks.next()).catch_unwind();
+            let failure = match self.drive(next).await {
+                Ok(Some(Ok(chunk))) => {
+                    assembler.push(&chunk, self.recorder.now());
+                    if matches!(chunk, Chunk::Stop(_)) {
+                        return Attempt::Answered(assembler.finish());
+                    }
+                    shown |= self.show(chunk, id).await;
+                    continue;
+                }
+                Ok(Some(Err(failure))) => failure,
+                Ok(None) => broken("the answer ended without an end mark"),
+                Err(_) => {
+                    tracing::error!("the model adapter panicked");
+                    broken("the model adapter failed inside Bridle")
+                }
+            };
+            return Attempt::Failed { failure, partial: assembler, shown };
+        }
+    }
+
+    /// Shows a chunk live; says whether a person saw text of the answer.
+    async fn show(&self, chunk: Chunk, id: &MessageId) -> bool {
+        match chunk {
+            Chunk::TextDelta { text, .. } if !text.is_empty() => {
+                self.send(AgentUpdate::MessageChunk { id: id.clone(), text }).await;
+                true
+            }
+            Chunk::ThinkingDelta { text, .. } if !text.is_empty() => {
+                self.send(AgentUpdate::ThoughtChunk { id: id.clone(), text }).await;
+                false
+            }
+            // Tool calls are announced when the answer is settled: one that is cut off never
+            // leaves an open call behind at the client.
+            _ => false,
+        }
+    }
+
+    async fn settle(
+        &mut self,
+        id: MessageId,
+        answer: Assembled,
+        route: bridle_session::Route,
+        window: u64,
+    ) -> Result<Answer, Halt> {
+        let stop = answer.stop.unwrap_or(StopReason::EndTurn);
+        let calls = answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
+        self.used = answer.usage.context();
+        self.recorder.append(AssistantMessage {
+            id,
+            blocks: answer.blocks,
+            route,
+            stop: stop.as_str().to_owned(),
+            usage: answer.usage,
+            interrupted: false,
+        })?;
+        self.send(AgentUpdate::Usage { used: self.used, size: window }).await;
+        Ok(Answer::Settled { stop, calls })
+    }
+
+    /// Keeps what a person saw of an answer that was cancelled, as far as it is safe to send back.
+    fn keep_interrupted(
+        &mut self,
+        id: MessageId,
+        partial: Assembler,
+        route: bridle_session::Route,
+    ) -> Result<(), Halt> {
+        let kept = partial.finish_interrupted(self.recorder.now());
+        if is_empty(&kept) {
+            return Ok(());
+        }
+        self.recorder.append(AssistantMessage {
+            id,
+            blocks: kept.blocks,
+            route,
+            stop: "interrupted".to_owned(),
+            usage: kept.usage,
+            interrupted: true,
+        })?;
+        Ok(())
+    }
+
+    fn record_attempt(
+        &mut self,
+        step: StepNumber,
+        attempt: u32,
+        failure: &ModelFailure,
+    ) -> Result<(), Halt> {
+        let failure = stored(failure);
+        self.recorder.append(AssistantAttempt { turn: self.turn, step, attempt, failure })?;
+        Ok(())
+    }
+
+    /// Waits before try number `attempt`; the plan and its start are on the log.
+    async fn back_off(
+        &mut self,
+        step: StepNumber,
+        attempt: u32,
+        failure: &ModelFailure,
+        delay: Duration,
+        shown: bool,
+        token: &CancellationToken,
+    ) -> Result<(), Halt> {
+        let turn = self.turn;
+        self.recorder.append(LlmRetry {
+            turn,
+            step,
+            attempt,
+            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
+            code: failure.code.as_str().to_owned(),
+        })?;
+        if shown || delay >= NOTICEABLE {
+            let what =
+                if shown { "The answer was cut off and starts again" } else { "Trying again" };
+            let title = format!("{what} in {:.1} s", delay.as_secs_f64());
+            self.notice(NoticeLevel::Warning, title, Some(failure.message.clone())).await;
+        }
+        let wait = self.clock.sleep(delay);
+        let cancelled = token.clone();
+        self.drive(async move {
+            tokio::select! {
+                () = cancelled.cancelled() => {}
+                () = wait => {}
+            }
+        })
+        .await;
+        if token.is_cancelled() {
+            return Err(Halt::Cancelled);
+        }
+        self.recorder.append(LlmRetryStarted { turn, step, attempt })?;
+        Ok(())
+    }
+}
+
+/// Whether an answer holds neither text nor a call (reasoning alone is no answer).
+fn is_empty(answer: &Assembled) -> bool {
+    answer.stop != Some(StopReason::Refusal)
+        && !answer.blocks.iter().any(|timed| match &timed.block {
+            Block::Text { text } => !text.trim().is_empty(),
+            Block::ToolCall { .. } | Block::Opaque { .. } => true,
+            Block::Thinking { .. } | Block::RedactedThinking { .. } => false,
+        })
+}
+
+fn empty_answer() -> ModelFailure {
+    broken("the answer was empty")
+}
+
+fn broken(message: &str) -> ModelFailure {
+    ModelFailure {
+        code: FailureCode::MalformedResponse,
+        message: message.to_owned(),
+        status: None,
+        retry_after: None,
+        request_id: None,
+    }
+}

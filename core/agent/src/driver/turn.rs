@@ -1,0 +1,242 @@
+//! One turn: from a claimed prompt to the agent having nothing more to do for it.
+
+use std::panic::AssertUnwindSafe;
+
+use bridle_model::StopReason;
+use bridle_session::{
+    Content, Draft, EventData, Failure, InboxSpliced, Message, MessageId, Seq, StepEnd, StepNumber,
+    StepStart, SurfaceOp, TitleSet, TurnEnd, TurnEndReason, TurnStart, UserMessage, UserSource,
+};
+use futures::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::Driver;
+use super::calls::{Call, CallsEnd};
+use super::halt::{Halt, outcome};
+use super::request::Answer;
+use crate::guard::RepeatGuard;
+use crate::mailbox::Epoch;
+use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
+
+/// The longest title that is made of a prompt, in characters.
+const TITLE_LIMIT: usize = 80;
+
+impl Driver {
+    /// Runs the turn of one prompt and reports its end, whatever happens in it.
+    pub(super) async fn turn(&mut self, message: UserMessage, epoch: Epoch) {
+        let prompt = message.id.clone();
+        let outcome = match self.control.begin_turn(epoch) {
+            Ok(token) => {
+                self.running = true;
+                let outcome = self.guarded_turn(message, &token).await;
+                self.running = false;
+                self.control.end_turn();
+                outcome
+            }
+            Err(_) => {
+                self.unqueue(&prompt, "cancelled");
+                TurnOutcome::Cancelled
+            }
+        };
+        self.end(prompt, outcome).await;
+    }
+
+    /// A turn whose every way out, a panic included, leaves the log at rest and durable.
+    async fn guarded_turn(
+        &mut self,
+        message: UserMessage,
+        token: &CancellationToken,
+    ) -> TurnOutcome {
+        self.turn = self.turn.next();
+        let body = AssertUnwindSafe(self.turn_body(message, token)).catch_unwind().await;
+        let reason = match body {
+            Ok(Ok(reason)) => reason,
+            Ok(Err(halt)) => halt.reason(self.control.cause()),
+            Err(_) => {
+                tracing::error!("the turn panicked");
+                Halt::Failed(internal("the turn failed inside Bridle; the session goes on"))
+                    .reason("")
+            }
+        };
+        if let Err(error) = self.settle_turn(&reason).await {
+            let failure = error.failure();
+            return match outcome(&reason) {
+                TurnOutcome::Cancelled => TurnOutcome::Cancelled,
+                _ => TurnOutcome::Failed(failure),
+            };
+        }
+        outcome(&reason)
+    }
+
+    /// Closes what the body left open, then the turn, and makes it durable.
+    async fn settle_turn(
+        &mut self,
+        reason: &TurnEndReason,
+    ) -> Result<(), crate::recorder::RecordError> {
+        for draft in self.recorder.session().repair() {
+            // Repair would call the turn interrupted and the queue lost; both live on here.
+            if !matches!(draft.data, EventData::TurnEnd(_) | EventData::InboxSpliced(_)) {
+                self.recorder.append_draft(draft)?;
+            }
+        }
+        self.recorder.append(TurnEnd { turn: self.turn, reason: reason.clone() })?;
+        self.recorder.flush().await
+    }
+
+    async fn turn_body(
+        &mut self,
+        message: UserMessage,
+        token: &CancellationToken,
+    ) -> Result<TurnEndReason, Halt> {
+        self.recorder.append(TurnStart { turn: self.turn })?;
+        self.recorder.append(InboxSpliced {
+            inserted: Vec::new(),
+            removed: vec![message.id.clone()],
+            reason: "claimed".to_owned(),
+        })?;
+        self.set_title(&message).await?;
+        let mut input = self.first_contexts().await;
+        input.push(message);
+        let mut guard = RepeatGuard::default();
+        for number in 1..=u64::from(self.max_steps) {
+            let step = StepNumber(number);
+            if let Some(reason) = self.step(step, &mut input, &mut guard, token).await? {
+                return Ok(reason);
+            }
+        }
+        let message = format!("The turn was ended after {} model requests.", self.max_steps);
+        self.notice(NoticeLevel::Warning, message.as_str(), None).await;
+        Ok(TurnEndReason::Blocked { message, limit: true })
+    }
+
+    /// One request and its tool calls. `None` when the model is owed another answer.
+    async fn step(
+        &mut self,
+        step: StepNumber,
+        input: &mut Vec<UserMessage>,
+        guard: &mut RepeatGuard,
+        token: &CancellationToken,
+    ) -> Result<Option<TurnEndReason>, Halt> {
+        if token.is_cancelled() {
+            return Err(Halt::Cancelled);
+        }
+        self.recorder.append(StepStart { turn: self.turn, step })?;
+        let first_new = self.recorder.session().len();
+        let answer = self.request(step, input, token).await?;
+        let end = match answer {
+            Answer::Empty => {
+                self.notice(NoticeLevel::Warning, "The model gave no answer.", None).await;
+                Some(TurnEndReason::Completed)
+            }
+            Answer::Settled { stop: StopReason::Refusal, .. } => {
+                self.withdraw_refused(Seq(first_new.0))?;
+                Some(TurnEndReason::Refused)
+            }
+            Answer::Settled { stop, calls } => {
+                self.run_step_calls(stop, calls, guard, token).await?
+            }
+        };
+        self.recorder.append(StepEnd { turn: self.turn, step })?;
+        Ok(end)
+    }
+
+    async fn run_step_calls(
+        &mut self,
+        stop: StopReason,
+        calls: Vec<Call>,
+        guard: &mut RepeatGuard,
+        token: &CancellationToken,
+    ) -> Result<Option<TurnEndReason>, Halt> {
+        if matches!(stop, StopReason::MaxTokens | StopReason::ContextFull) {
+            // The last call may be cut off in the middle of its arguments; none of them runs.
+            self.refuse_cut_off_calls(calls).await?;
+            return Ok(Some(TurnEndReason::MaxTokens));
+        }
+        if calls.is_empty() {
+            let paused = stop == StopReason::Pause;
+            return Ok((!paused).then_some(TurnEndReason::Completed));
+        }
+        match self.run_calls(calls, guard, token).await? {
+            CallsEnd::Done => Ok(None),
+            CallsEnd::Repeating(name) => {
+                let message = format!(
+                    "The turn was ended: {name} was called with the same result six times."
+                );
+                self.notice(NoticeLevel::Warning, message.as_str(), None).await;
+                Ok(Some(TurnEndReason::Blocked { message, limit: true }))
+            }
+        }
+    }
+
+    /// Takes a refused input and what followed it off the surface: sent again, it would be refused
+    /// again. The log keeps it. `first` is the first event of the refused step.
+    fn withdraw_refused(&mut self, first: Seq) -> Result<(), Halt> {
+        let projection = self.recorder.session().projection();
+        let turn_input = projection
+            .entries()
+            .filter(|(seq, message)| *seq >= first && !matches!(message, Message::System(_)))
+            .map(|(seq, _)| seq)
+            .collect::<Vec<_>>();
+        let (Some(first), Some(last)) = (turn_input.first(), turn_input.last()) else {
+            return Ok(());
+        };
+        let note = UserMessage {
+            id: MessageId::new(format!("refusal-{}", self.turn)),
+            content: vec![Content::text(
+                "[The model refused the request that stood here; it was removed.]",
+            )],
+            source: UserSource::Context { name: "refusal".to_owned() },
+        };
+        let op = SurfaceOp::Replace { first: *first, last: *last, covers: turn_input.clone() };
+        self.recorder.append_draft(Draft { data: note.into(), surface: Some(op) })?;
+        Ok(())
+    }
+
+    /// The first line of the first prompt names the session.
+    async fn set_title(&mut self, message: &UserMessage) -> Result<(), Halt> {
+        if self.title.is_some() {
+            return Ok(());
+        }
+        let Some(title) = title_of(&message.content) else { return Ok(()) };
+        self.recorder.append(TitleSet { title: title.clone() })?;
+        self.title = Some(title.clone());
+        self.send(AgentUpdate::Title(title)).await;
+        Ok(())
+    }
+
+    /// The context that goes before a session's first prompt.
+    async fn first_contexts(&mut self) -> Vec<UserMessage> {
+        let projection = self.recorder.session().projection();
+        if projection.messages().any(|message| matches!(message, Message::User(_))) {
+            return Vec::new();
+        }
+        let mut messages = Vec::new();
+        for (number, source) in self.contexts.clone().into_iter().enumerate() {
+            let collected = AssertUnwindSafe(source.collect()).catch_unwind();
+            let Ok(Some(text)) = self.drive(collected).await else { continue };
+            messages.push(UserMessage {
+                id: MessageId::new(format!("context-{}-{number}", self.turn)),
+                content: vec![Content::text(text)],
+                source: UserSource::Context { name: source.name().to_owned() },
+            });
+        }
+        messages
+    }
+}
+
+pub(super) fn internal(message: &str) -> Failure {
+    Failure { code: "internal".into(), message: message.into(), status: None, request_id: None }
+}
+
+fn title_of(content: &[Content]) -> Option<String> {
+    let text = content.iter().find_map(|part| match part {
+        Content::Text { text } => Some(text),
+        _ => None,
+    })?;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let mut title: String = line.chars().take(TITLE_LIMIT).collect();
+    if title.len() < line.len() {
+        title.push('…');
+    }
+    Some(title)
+}

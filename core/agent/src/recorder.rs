@@ -1,0 +1,69 @@
+//! The one place that appends: to the session in memory and, in the same order, to its file.
+
+use std::sync::Arc;
+
+use bridle_compose::Clock;
+use bridle_session::{AppendError, Draft, Event, EventData, Failure, Session, UnixMillis};
+use bridle_store::{LogWriter, StoreError};
+
+/// A session that can be appended to, and the writer that makes it durable.
+pub(crate) struct Recorder {
+    session: Session,
+    writer: LogWriter,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why a fact could not be recorded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordError {
+    /// The event does not fit the log: a bug of the driver.
+    #[error("internal error: {0}")]
+    Inadmissible(#[from] AppendError),
+    /// The disk said no.
+    #[error("the session log cannot be written: {0}")]
+    Storage(#[from] StoreError),
+}
+
+impl RecordError {
+    /// As a turn's failure.
+    pub(crate) fn failure(&self) -> Failure {
+        let code = match self {
+            Self::Inadmissible(_) => "internal",
+            Self::Storage(_) => "storage",
+        };
+        tracing::error!(code, error = %self, "a fact could not be recorded");
+        Failure { code: code.into(), message: self.to_string(), status: None, request_id: None }
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(session: Session, writer: LogWriter, clock: Arc<dyn Clock>) -> Self {
+        Self { session, writer, clock }
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The time now, as events carry it.
+    pub(crate) fn now(&self) -> UnixMillis {
+        self.clock.now().into()
+    }
+
+    /// Records one fact with the usual surface operation of its type.
+    pub(crate) fn append(&mut self, data: impl Into<EventData>) -> Result<Arc<Event>, RecordError> {
+        self.append_draft(Draft::new(data))
+    }
+
+    /// Records one fact.
+    pub(crate) fn append_draft(&mut self, draft: Draft) -> Result<Arc<Event>, RecordError> {
+        let event = self.session.append(draft, self.now())?;
+        self.writer.append(Arc::clone(&event))?;
+        Ok(event)
+    }
+
+    /// The barrier: returns when everything recorded is on the disk.
+    pub(crate) async fn flush(&self) -> Result<(), RecordError> {
+        Ok(self.writer.flush().await?)
+    }
+}
