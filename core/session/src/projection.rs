@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::Event;
+use crate::id::Seq;
 use crate::vocabulary::{AssistantMessage, EventData, SystemMessage, ToolResult, UserMessage};
 
 /// The surface frozen at one moment. Cloning shares the list and the events.
@@ -33,12 +34,20 @@ impl Projection {
 
     /// The messages in the order a model reads them.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = Message<'_>> + Clone {
-        self.nodes.iter().filter_map(|event| match &event.data {
-            EventData::SystemMessage(message) => Some(Message::System(message)),
-            EventData::UserMessage(message) => Some(Message::User(message)),
-            EventData::AssistantMessage(message) => Some(Message::Assistant(message)),
-            EventData::ToolResult(message) => Some(Message::ToolResult(message)),
-            _ => None,
+        self.entries().map(|(_, message)| message)
+    }
+
+    /// The messages with the position of the event that each stands for.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = (Seq, Message<'_>)> + Clone {
+        self.nodes.iter().filter_map(|event| {
+            let message = match &event.data {
+                EventData::SystemMessage(message) => Message::System(message),
+                EventData::UserMessage(message) => Message::User(message),
+                EventData::AssistantMessage(message) => Message::Assistant(message),
+                EventData::ToolResult(message) => Message::ToolResult(message),
+                _ => return None,
+            };
+            Some((event.seq, message))
         })
     }
 }
