@@ -1,5 +1,12 @@
 //! The driver from the outside: what a client sees and what the log keeps.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on must stop"
+)]
+
 mod cancel;
 mod model_failures;
 mod rig;
