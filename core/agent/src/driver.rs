@@ -233,10 +233,16 @@ impl Driver {
         });
     }
 
-    /// Tells the client. Waits while it is slow; stops waiting when nobody listens.
+    /// Tells the client. Waits while it is slow, but not for one that does not read any more when
+    /// the session is to end.
     async fn send(&self, update: AgentUpdate) {
-        if self.updates.send(update).await.is_err() {
-            tracing::debug!("nobody listens to this session any more");
+        let closing = self.control.closing().cancelled();
+        tokio::select! {
+            biased;
+            sent = self.updates.send(update) => if sent.is_err() {
+                tracing::debug!("nobody listens to this session any more");
+            },
+            () = closing => tracing::debug!("an update was dropped: the session is closing"),
         }
     }
 

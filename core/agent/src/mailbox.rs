@@ -36,7 +36,7 @@ pub(crate) struct Control {
     closing: CancellationToken,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ControlState {
     epoch: Epoch,
     running: Option<CancellationToken>,
@@ -46,7 +46,9 @@ struct ControlState {
 impl Control {
     /// A driver that also ends when `owner` is cancelled.
     pub(crate) fn new(owner: &CancellationToken) -> Self {
-        Self { state: Mutex::default(), closing: owner.child_token() }
+        // Until somebody cancels by name, only the owner's own end can cancel.
+        let state = ControlState { epoch: Epoch::default(), running: None, cause: "shutdown" };
+        Self { state: Mutex::new(state), closing: owner.child_token() }
     }
 
     /// The epoch that a prompt sent now belongs to.

@@ -132,3 +132,19 @@ async fn closing_ends_the_turn_and_refuses_more() {
     assert_eq!(refused, Err(AgentGone::Closed));
     rig.agent.close().await;
 }
+
+#[tokio::test]
+async fn a_client_that_does_not_read_stops_the_turn_but_not_the_close() {
+    let mut rig = Rig::new(Vec::new());
+    let mut answer = Vec::new();
+    for index in 0..(crate::rig::UPDATES as u32 * 2) {
+        answer.extend(text_block(index, "more"));
+    }
+    let reached = Arc::new(Notify::new());
+    answer.push(Play::Hang(reached));
+    rig.model.push(answer);
+    rig.prompt("a");
+    rig.updates.recv().await.unwrap();
+    let log = kinds(&rig.log().await);
+    assert_eq!(log.last().map(String::as_str), Some("turn/end aborted"));
+}

@@ -322,6 +322,9 @@ impl PlannedCall for TestCall {
     }
 }
 
+/// How many updates the client's side holds.
+pub(crate) const UPDATES: usize = 64;
+
 /// Everything around one driver.
 pub(crate) struct Rig {
     pub(crate) model: ScriptedModel,
@@ -366,7 +369,7 @@ impl Rig {
         let model = ScriptedModel::default();
         let clock = TestClock::default();
         let approver = ScriptedApprover::default();
-        let (sender, updates) = mpsc::channel(1024);
+        let (sender, updates) = mpsc::channel(UPDATES);
         let agent = Agent::start(AgentParts {
             session,
             writer,
