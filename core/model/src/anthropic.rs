@@ -1,15 +1,77 @@
 //! Anthropic Messages: request building, streaming, errors.
+//!
+//! One adapter serves Anthropic and DeepSeek, whose dialect differs in few places, all decided by
+//! the catalogue row. It refuses to retry and to store; it turns one request into one stream.
 
-use bridle_session::Route;
-use futures::stream::BoxStream;
+mod block;
+mod decode;
+mod exchange;
+mod failure;
+mod request;
+mod wire;
+
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use reqwest::Url;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Chunk, HttpClient, ModelAdapter, ModelFailure, ModelRequest, Secret};
+use self::exchange::Exchange;
+use self::failure::Asked;
+use crate::{
+    CatalogueModel, Chunk, FailureCode, HttpClient, ModelAdapter, ModelFailure, ModelRequest,
+    PreparedCall, RetryPolicy, Secret,
+};
+
+/// The version of the wire that this adapter speaks.
+const API_VERSION: &str = "2023-06-01";
 
 /// The adapter for Anthropic Messages and DeepSeek's dialect of it.
 #[derive(Clone, Debug)]
 pub struct AnthropicAdapter {
-    _private: (HttpClient, Route, Secret),
+    http: HttpClient,
+    url: Url,
+    headers: HeaderMap,
+    key: Secret,
+    model: CatalogueModel,
+}
+
+impl AnthropicAdapter {
+    /// An adapter that asks `model` at `base_url` (with or without `/v1` or a slash at its end)
+    /// with `key`. Does no I/O.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when `base_url` is not an HTTP URL, `Auth` when `key` has characters that
+    /// no key has.
+    pub fn new(
+        http: HttpClient,
+        base_url: &str,
+        key: Secret,
+        model: CatalogueModel,
+    ) -> Result<Self, ModelFailure> {
+        let url = endpoint(base_url)?;
+        let mut key_value = HeaderValue::from_str(key.expose().trim()).map_err(|_| {
+            let message = format!("the key of {} has characters that no key has", model.provider);
+            ModelFailure::new(FailureCode::Auth, message)
+        })?;
+        key_value.set_sensitive(true);
+        let headers = HeaderMap::from_iter([
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (ACCEPT, HeaderValue::from_static("text/event-stream")),
+            (HeaderName::from_static("anthropic-version"), HeaderValue::from_static(API_VERSION)),
+            (HeaderName::from_static("x-api-key"), key_value),
+        ]);
+        Ok(Self { http, url, headers, key, model })
+    }
+
+    /// A call of this adapter, for a [`crate::ModelSource`] to hand out.
+    pub fn prepare(self, retry: RetryPolicy) -> PreparedCall {
+        PreparedCall::new(self.model.route(), self.model.limits(), retry, Box::new(self))
+    }
+
+    fn asked(&self) -> Asked<'_> {
+        Asked { provider: &self.model.provider, model: &self.model.id, key: &self.key }
+    }
 }
 
 impl ModelAdapter for AnthropicAdapter {
@@ -18,7 +80,31 @@ impl ModelAdapter for AnthropicAdapter {
         request: ModelRequest,
         token: CancellationToken,
     ) -> BoxStream<'static, Result<Chunk, ModelFailure>> {
-        let _ = (request, token);
-        todo!()
+        let exchange = Box::new(Exchange::new(self.clone(), request, token));
+        stream::unfold(exchange, |mut exchange| async move {
+            exchange.next().await.map(|item| (item, exchange))
+        })
+        .boxed()
     }
 }
+
+/// The address of the messages of `base_url`.
+fn endpoint(base_url: &str) -> Result<Url, ModelFailure> {
+    let refused = |reason: &str| {
+        let message = format!("the base URL of the model provider {reason}");
+        ModelFailure::new(FailureCode::InvalidRequest, message)
+    };
+    let mut url =
+        Url::parse(base_url.trim()).map_err(|error| refused(&format!("is not a URL: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(refused("is neither http nor https"));
+    }
+    let path = url.path().trim_end_matches('/');
+    let path = path.strip_suffix("/v1").unwrap_or(path);
+    let path = format!("{path}/v1/messages");
+    url.set_path(&path);
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests;

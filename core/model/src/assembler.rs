@@ -1,13 +1,15 @@
 //! Folds chunks into the answer that is stored.
 
-use bridle_session::{TimedBlock, UnixMillis, Usage};
+use bridle_session::{Block, TimedBlock, UnixMillis, Usage};
 
-use crate::{Chunk, StopReason};
+use crate::{BlockKind, Chunk, StopReason};
 
 /// Collects the chunks of one attempt.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    _private: (),
+    slots: Vec<Slot>,
+    stop: Option<StopReason>,
+    usage: Usage,
 }
 
 /// A collected answer.
@@ -21,6 +23,26 @@ pub struct Assembled {
     pub usage: Usage,
 }
 
+/// One block between its start and the end of the answer.
+#[derive(Debug)]
+struct Slot {
+    index: u32,
+    started_at: UnixMillis,
+    content: SlotContent,
+}
+
+#[derive(Debug)]
+enum SlotContent {
+    /// Text that may be kept as it stands.
+    PartialText(String),
+    /// Anything else is of use only when complete.
+    Partial,
+    Complete {
+        block: Block,
+        ended_at: UnixMillis,
+    },
+}
+
 impl Assembler {
     /// An empty one.
     pub fn new() -> Self {
@@ -29,19 +51,162 @@ impl Assembler {
 
     /// Takes one chunk that arrived at `time`.
     pub fn push(&mut self, chunk: &Chunk, time: UnixMillis) {
-        let _ = (chunk, time);
-        todo!()
+        match chunk {
+            Chunk::Start { usage } | Chunk::Usage(usage) => self.usage = *usage,
+            Chunk::BlockStart { index, kind } => {
+                let content = match kind {
+                    BlockKind::Text => SlotContent::PartialText(String::new()),
+                    _ => SlotContent::Partial,
+                };
+                self.slots.push(Slot { index: *index, started_at: time, content });
+            }
+            Chunk::TextDelta { index, text } => {
+                if let Some(Slot { content: SlotContent::PartialText(so_far), .. }) =
+                    self.slot(*index)
+                {
+                    so_far.push_str(text);
+                }
+            }
+            Chunk::ThinkingDelta { .. } | Chunk::ArgumentsDelta { .. } => {}
+            Chunk::BlockEnd { index, block } => {
+                if let Some(slot) = self.slot(*index) {
+                    slot.content = SlotContent::Complete { block: block.clone(), ended_at: time };
+                }
+            }
+            Chunk::Stop(reason) => self.stop = Some(*reason),
+        }
     }
 
     /// The whole answer, after `Chunk::Stop`.
     pub fn finish(self) -> Assembled {
-        todo!()
+        let blocks = self.slots.into_iter().filter_map(Slot::complete).collect();
+        Assembled { blocks, stop: self.stop, usage: self.usage }
     }
 
     /// What may be kept of an answer that was cut off: text as it stands, reasoning only in
     /// complete blocks, no tool calls.
     pub fn finish_interrupted(self, time: UnixMillis) -> Assembled {
-        let _ = time;
-        todo!()
+        let blocks = self.slots.into_iter().filter_map(|slot| slot.safe_part(time)).collect();
+        Assembled { blocks, stop: None, usage: self.usage }
+    }
+
+    /// The block that chunks with `index` belong to. The newest one is nearly always meant.
+    fn slot(&mut self, index: u32) -> Option<&mut Slot> {
+        self.slots.iter_mut().rev().find(|slot| slot.index == index)
+    }
+}
+
+impl Slot {
+    fn complete(self) -> Option<TimedBlock> {
+        match self.content {
+            SlotContent::Complete { block, ended_at } => {
+                Some(TimedBlock { started_at: self.started_at, ended_at, block })
+            }
+            _ => None,
+        }
+    }
+
+    fn safe_part(self, time: UnixMillis) -> Option<TimedBlock> {
+        match self.content {
+            SlotContent::PartialText(text) if !text.is_empty() => Some(TimedBlock {
+                started_at: self.started_at,
+                ended_at: time,
+                block: Block::Text { text },
+            }),
+            // A block that this build does not understand may need a partner that never came.
+            SlotContent::Complete {
+                block: Block::ToolCall { .. } | Block::Opaque { .. }, ..
+            } => None,
+            _ => self.complete(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bridle_session::ToolCallId;
+
+    use super::*;
+
+    fn text(text: &str) -> Block {
+        Block::Text { text: text.to_owned() }
+    }
+
+    fn thinking() -> Block {
+        Block::Thinking { text: String::new(), signature: Some("s".to_owned()) }
+    }
+
+    fn call() -> Block {
+        Block::ToolCall {
+            id: ToolCallId::new("c"),
+            name: "read".to_owned(),
+            arguments: "{}".to_owned(),
+        }
+    }
+
+    /// Thinking and a call complete, then text of which the end is missing.
+    fn cut_off() -> Assembler {
+        let call_kind = BlockKind::ToolCall { id: ToolCallId::new("c"), name: "read".to_owned() };
+        let chunks = [
+            Chunk::Start { usage: Usage { input: 5, ..Usage::default() } },
+            Chunk::BlockStart { index: 0, kind: BlockKind::Thinking },
+            Chunk::BlockEnd { index: 0, block: thinking() },
+            Chunk::BlockStart { index: 1, kind: call_kind },
+            Chunk::ArgumentsDelta { index: 1, json: "{}".to_owned() },
+            Chunk::BlockEnd { index: 1, block: call() },
+            Chunk::BlockStart { index: 2, kind: BlockKind::Text },
+            Chunk::TextDelta { index: 2, text: "Hal".to_owned() },
+            Chunk::TextDelta { index: 2, text: "f".to_owned() },
+            Chunk::Usage(Usage { input: 5, output: 9, ..Usage::default() }),
+        ];
+        let mut assembler = Assembler::new();
+        for (time, chunk) in (0..).zip(&chunks) {
+            assembler.push(chunk, UnixMillis(time));
+        }
+        assembler
+    }
+
+    fn outline(assembled: &Assembled) -> Vec<String> {
+        let one = |timed: &TimedBlock| {
+            let json = serde_json::to_string(&timed.block).unwrap();
+            format!("{}-{} {json}", timed.started_at.0, timed.ended_at.0)
+        };
+        assembled.blocks.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_whole_answer_keeps_every_block_with_its_times() {
+        let mut assembler = cut_off();
+        assembler.push(&Chunk::BlockEnd { index: 2, block: text("Half and half") }, UnixMillis(10));
+        assembler.push(&Chunk::Stop(StopReason::ToolUse), UnixMillis(11));
+        let answer = assembler.finish();
+        assert_eq!(
+            outline(&answer),
+            [
+                r#"1-2 {"type":"thinking","text":"","signature":"s"}"#,
+                r#"3-5 {"type":"tool_call","id":"c","name":"read","arguments":"{}"}"#,
+                r#"6-10 {"type":"text","text":"Half and half"}"#,
+            ]
+        );
+        assert_eq!(answer.stop, Some(StopReason::ToolUse));
+        assert_eq!(answer.usage, Usage { input: 5, output: 9, ..Usage::default() });
+    }
+
+    #[test]
+    fn a_cut_answer_keeps_text_and_complete_reasoning_but_no_call() {
+        let mut assembler = cut_off();
+        assembler.push(&Chunk::BlockStart { index: 3, kind: BlockKind::Thinking }, UnixMillis(12));
+        let half = Chunk::ThinkingDelta { index: 3, text: "hm".to_owned() };
+        assembler.push(&half, UnixMillis(13));
+        assembler.push(&Chunk::BlockStart { index: 4, kind: BlockKind::Text }, UnixMillis(14));
+        let answer = assembler.finish_interrupted(UnixMillis(20));
+        assert_eq!(
+            outline(&answer),
+            [
+                r#"1-2 {"type":"thinking","text":"","signature":"s"}"#,
+                r#"6-20 {"type":"text","text":"Half"}"#,
+            ]
+        );
+        assert_eq!(answer.stop, None);
     }
 }

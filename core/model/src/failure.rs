@@ -18,6 +18,18 @@ pub struct ModelFailure {
     pub request_id: Option<String>,
 }
 
+impl ModelFailure {
+    /// A failure of which no more is known than its kind and what a person is told.
+    pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), status: None, retry_after: None, request_id: None }
+    }
+
+    /// What a call ends with when its caller gave it up.
+    pub fn cancelled() -> Self {
+        Self::new(FailureCode::Cancelled, "the request was cancelled")
+    }
+}
+
 /// The kinds of failure that a caller tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureCode {

@@ -1,0 +1,127 @@
+//! How a part of a user message or tool result reads to a model: one pure function, the same bytes
+//! for ever, because models bind their reasoning to the bytes before it.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use bridle_session::Content;
+use percent_encoding::percent_decode_str;
+
+/// The text of one part. A file's URI becomes its path and lines; any other URI stays as it is.
+pub(crate) fn text_of(content: &Content) -> Cow<'_, str> {
+    match content {
+        Content::Text { text } => Cow::Borrowed(text),
+        Content::Resource { uri, text, .. } => {
+            let place = Place::of(uri);
+            Cow::Owned(format!(
+                "<resource {place}>\n{text}\n</resource>",
+                place = place.attributes()
+            ))
+        }
+        Content::Link { uri, name } => {
+            let place = Place::of(uri);
+            let name = name.replace(['\n', '\r'], " ");
+            Cow::Owned(format!("<link name=\"{name}\" {place}/>", place = place.attributes()))
+        }
+    }
+}
+
+/// What a URI points at.
+struct Place<'a> {
+    /// The URI, or a file's path.
+    target: Cow<'a, str>,
+    is_file: bool,
+    lines: Option<(u64, u64)>,
+}
+
+impl<'a> Place<'a> {
+    fn of(uri: &'a str) -> Self {
+        Self::file(uri).unwrap_or(Self { target: uri.into(), is_file: false, lines: None })
+    }
+
+    /// A `file` URI of this machine. Anything unusual about it (another host, a path that is not
+    /// UTF-8, a fragment that is not a line range) leaves the URI as the client wrote it.
+    fn file(uri: &'a str) -> Option<Self> {
+        let rest = uri.strip_prefix("file://")?;
+        let (path, fragment) = match rest.split_once('#') {
+            Some((path, fragment)) => (path, Some(fragment)),
+            None => (rest, None),
+        };
+        let path = path.strip_prefix("localhost").unwrap_or(path);
+        let lines = match fragment {
+            Some(fragment) => Some(line_range(fragment)?),
+            None => None,
+        };
+        let target = percent_decode_str(path).decode_utf8().ok()?;
+        target.starts_with('/').then_some(Self { target, is_file: true, lines })
+    }
+
+    fn attributes(&self) -> String {
+        let key = if self.is_file { "path" } else { "uri" };
+        let mut text = format!("{key}=\"{}\"", self.target.replace(['\n', '\r'], " "));
+        if let Some((first, last)) = self.lines {
+            // Writing to a string cannot fail.
+            write!(text, " lines=\"{first}-{last}\"").unwrap_or_default();
+        }
+        text
+    }
+}
+
+/// Reads `L10`, `L10:20`, `L10-20` and `L10-L20`; 1-based, both ends inclusive.
+fn line_range(fragment: &str) -> Option<(u64, u64)> {
+    let range = fragment.strip_prefix('L')?;
+    let (first, last) = range.split_once([':', '-']).unwrap_or((range, range));
+    let first = first.parse().ok()?;
+    let last = last.strip_prefix('L').unwrap_or(last).parse().ok()?;
+    (first <= last).then_some((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(uri: &str) -> String {
+        let content = Content::Link { uri: uri.to_owned(), name: "n".to_owned() };
+        text_of(&content).into_owned()
+    }
+
+    #[test]
+    fn a_file_link_names_path_and_lines() {
+        for (uri, expected) in [
+            ("file:///p/a.rs", r#"<link name="n" path="/p/a.rs"/>"#),
+            ("file:///p/a.rs#L10:20", r#"<link name="n" path="/p/a.rs" lines="10-20"/>"#),
+            ("file:///p/a.rs#L10-L20", r#"<link name="n" path="/p/a.rs" lines="10-20"/>"#),
+            ("file:///p/a.rs#L7", r#"<link name="n" path="/p/a.rs" lines="7-7"/>"#),
+            ("file:///p/a%20%C3%A9.rs", r#"<link name="n" path="/p/a é.rs"/>"#),
+            ("file://localhost/p", r#"<link name="n" path="/p"/>"#),
+        ] {
+            assert_eq!(link(uri), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn any_other_uri_stays_as_it_is() {
+        for uri in [
+            "https://example.com/a#L10",
+            "zed:///agent/symbol/x",
+            "file://other-host/p",
+            "file:///p#section",
+            "file:///p#L20:10",
+            "file:///%FF",
+            "not a uri",
+        ] {
+            assert_eq!(link(uri), format!(r#"<link name="n" uri="{uri}"/>"#));
+        }
+    }
+
+    #[test]
+    fn an_embedded_text_keeps_its_source_and_every_byte() {
+        let content = Content::Resource {
+            uri: "file:///p/a.rs#L1:2".to_owned(),
+            mime_type: None,
+            text: "fn a() {}\n".to_owned(),
+        };
+        let expected = "<resource path=\"/p/a.rs\" lines=\"1-2\">\nfn a() {}\n\n</resource>";
+        assert_eq!(text_of(&content), expected);
+    }
+}
