@@ -62,11 +62,6 @@ impl Decoder {
         }
         self.sse.push(bytes, |event| self.answer.event(asked, event, out))
     }
-
-    /// Whether the answer has ended as it should; what follows is ignored.
-    pub(super) fn is_complete(&self) -> bool {
-        self.answer.is_complete
-    }
 }
 
 impl From<EventTooLarge> for ModelFailure {

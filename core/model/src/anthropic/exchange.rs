@@ -70,6 +70,9 @@ impl Exchange {
                 return self.fail(ModelFailure::cancelled());
             }
             if let Some(chunk) = self.ready.pop_front() {
+                if matches!(chunk, Chunk::Stop(_)) {
+                    self.release().await;
+                }
                 return Some(Ok(chunk));
             }
             if let Some(failure) = self.failed.take() {
@@ -80,10 +83,6 @@ impl Exchange {
                     Ok(phase) => self.phase = phase,
                     Err(failure) => return self.fail(failure),
                 },
-                Phase::Reading { response, .. } if self.decoder.is_complete() => {
-                    self.drain(response).await;
-                    return None;
-                }
                 Phase::Reading { mut response, request_id } => {
                     self.failed = self
                         .read(&mut response)
@@ -106,8 +105,7 @@ impl Exchange {
     /// Sends the request and looks at the head of the answer.
     async fn open(&self, request: &ModelRequest) -> Result<Phase, ModelFailure> {
         let adapter = &self.adapter;
-        let messages = request.projection().messages();
-        let body = request::body(&adapter.model, messages, request.tools(), request.effort())?;
+        let body = request::body(&adapter.model, request)?;
         let client = self.guard(adapter.http.client_for(&adapter.url)).await??;
         let send =
             client.post(adapter.url.clone()).headers(adapter.headers.clone()).body(body).send();
@@ -147,8 +145,13 @@ impl Exchange {
         self.decoder.push(self.adapter.asked(), &bytes, &mut self.ready)
     }
 
-    /// Reads what follows a complete answer, if it comes at once.
-    async fn drain(&self, mut response: Response) {
+    /// Ends the phase of reading. What follows a complete answer is read if it comes at once, and
+    /// before the stop is shown, because nobody asks for more after it.
+    async fn release(&mut self) {
+        let Phase::Reading { mut response, .. } = std::mem::replace(&mut self.phase, Phase::Ended)
+        else {
+            return;
+        };
         let end = async { while let Ok(Some(_)) = response.chunk().await {} };
         tokio::select! {
             biased;

@@ -8,14 +8,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use bridle_session::{AssistantMessage, Block, Content, Message, ToolResult};
+use bridle_session::{AssistantMessage, Block, Content, Message, Seq, ToolResult};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::wire::{self, Part, Role};
 use crate::catalogue::{CatalogueModel, Dialect, Thinking};
 use crate::content::text_of;
-use crate::{Effort, FailureCode, ModelFailure, StopReason, ToolSpec};
+use crate::{Effort, FailureCode, ModelFailure, ModelRequest, StopReason, ToolSpec};
 
 /// The largest request that the provider's front door takes.
 const MAX_REQUEST_BYTES: usize = 32 << 20;
@@ -23,26 +23,25 @@ const MAX_REQUEST_BYTES: usize = 32 << 20;
 /// The longest name of a tool and the longest id of a call.
 const MAX_NAME: usize = 64;
 
-/// The body of the request for the next answer after `messages`.
-pub(super) fn body<'a>(
+/// The body of `request` for `model`.
+pub(super) fn body(
     model: &CatalogueModel,
-    messages: impl Iterator<Item = Message<'a>>,
-    tools: &[ToolSpec],
-    effort: Option<Effort>,
+    request: &ModelRequest,
 ) -> Result<Vec<u8>, ModelFailure> {
-    let tools = tools.iter().map(tool).collect::<Result<Vec<_>, _>>()?;
-    let mut conversation = Conversation::new(model);
-    for message in messages {
-        conversation.push(message);
+    let tools = request.tools().iter().map(tool).collect::<Result<Vec<_>, _>>()?;
+    let mut conversation = Conversation::new(model, request.reasoning_since());
+    for (seq, message) in request.projection().entries() {
+        conversation.push(seq, message);
     }
     let (system, messages) = conversation.finish()?;
-    let request = wire::Request {
+    let body = wire::Request {
         model: &model.id,
         max_tokens: model.max_output,
         stream: true,
         thinking: (model.thinking == Thinking::Adaptive)
             .then_some(wire::ThinkingConfig { r#type: "adaptive", display: "summarized" }),
-        output_config: effort
+        output_config: request
+            .effort()
             .filter(|_| model.effort)
             .map(|effort| wire::OutputConfig { effort: effort_word(effort) }),
         cache_control: (model.dialect == Dialect::Anthropic)
@@ -51,7 +50,7 @@ pub(super) fn body<'a>(
         tools,
         messages,
     };
-    let body = serde_json::to_vec(&request)
+    let body = serde_json::to_vec(&body)
         .map_err(|error| invalid(format!("the request cannot be written as JSON: {error}")))?;
     if body.len() > MAX_REQUEST_BYTES {
         return Err(ModelFailure::new(
@@ -99,6 +98,8 @@ fn is_legal_name(name: &str) -> bool {
 /// The conversation so far, always ready for the next message.
 struct Conversation<'a, 'm> {
     model: &'m CatalogueModel,
+    /// Reasoning from before this event was made for another prefix.
+    reasoning_since: Seq,
     system: Vec<Part<'a>>,
     messages: Vec<wire::Message<'a>>,
     /// The calls of the last answer, in its order, with what has come of them.
@@ -117,9 +118,10 @@ struct Call<'a> {
 }
 
 impl<'a, 'm> Conversation<'a, 'm> {
-    fn new(model: &'m CatalogueModel) -> Self {
+    fn new(model: &'m CatalogueModel, reasoning_since: Seq) -> Self {
         Self {
             model,
+            reasoning_since,
             system: Vec::new(),
             messages: Vec::new(),
             calls: Vec::new(),
@@ -129,7 +131,7 @@ impl<'a, 'm> Conversation<'a, 'm> {
         }
     }
 
-    fn push(&mut self, message: Message<'a>) {
+    fn push(&mut self, seq: Seq, message: Message<'a>) {
         match message {
             // Only the first one can be the head: a later one there would change every byte
             // behind it.
@@ -138,7 +140,7 @@ impl<'a, 'm> Conversation<'a, 'm> {
             }
             Message::System(system) => self.said.extend(text_part(Cow::Borrowed(&system.text))),
             Message::User(user) => self.said.extend(text_parts(&user.content)),
-            Message::Assistant(answer) => self.answer(answer),
+            Message::Assistant(answer) => self.answer(seq, answer),
             Message::ToolResult(result) => self.result(result),
         }
     }
@@ -161,9 +163,9 @@ impl<'a, 'm> Conversation<'a, 'm> {
         }
     }
 
-    fn answer(&mut self, answer: &'a AssistantMessage) {
+    fn answer(&mut self, seq: Seq, answer: &'a AssistantMessage) {
         self.close_user_message();
-        let (content, calls) = self.answer_parts(answer);
+        let (content, calls) = self.answer_parts(answer, seq >= self.reasoning_since);
         if content.is_empty() {
             return;
         }
@@ -177,7 +179,11 @@ impl<'a, 'm> Conversation<'a, 'm> {
         self.last_stop = &answer.stop;
     }
 
-    fn answer_parts(&mut self, answer: &'a AssistantMessage) -> (Vec<Part<'a>>, Vec<Call<'a>>) {
+    fn answer_parts(
+        &mut self,
+        answer: &'a AssistantMessage,
+        in_series: bool,
+    ) -> (Vec<Part<'a>>, Vec<Call<'a>>) {
         let own =
             *answer.route.provider == *self.model.provider && *answer.route.model == *self.model.id;
         let mut content = Vec::with_capacity(answer.blocks.len());
@@ -195,8 +201,8 @@ impl<'a, 'm> Conversation<'a, 'm> {
                     });
                     calls.push(Call { stored_id: id.as_str(), wire_id, result: None });
                 }
-                block if own => content.extend(self.reasoning(block)),
-                // Reasoning and opaque blocks are of use only to the model that made them.
+                block if own && in_series => content.extend(self.returned(block)),
+                // Of use only to the model that made it, behind the prefix that it was made for.
                 _ => {}
             }
         }
@@ -213,8 +219,8 @@ impl<'a, 'm> Conversation<'a, 'm> {
         (content, calls)
     }
 
-    /// A block that goes back to its own model: byte for byte, or not at all.
-    fn reasoning(&self, block: &'a Block) -> Option<Part<'a>> {
+    /// A block that only its own model can read: byte for byte, or not at all.
+    fn returned(&self, block: &'a Block) -> Option<Part<'a>> {
         match block {
             Block::Thinking { text, signature } => {
                 let signature = signature.as_deref();

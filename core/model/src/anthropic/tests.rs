@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use bridle_session::{
-    Content, Draft, Header, MessageId, Route, Session, SessionId, SystemMessage, TurnNumber,
+    Content, Draft, Header, MessageId, Route, Seq, Session, SessionId, SystemMessage, TurnNumber,
     TurnStart, UnixMillis, UserMessage, UserSource,
 };
 use futures::stream::BoxStream;
@@ -56,7 +56,7 @@ fn request() -> ModelRequest {
     ] {
         session.append(draft, UnixMillis(1)).unwrap();
     }
-    ModelRequest::new(session.projection(), Arc::from([]), None)
+    ModelRequest::new(session.projection(), Arc::from([]), None, Seq(0))
 }
 
 fn model(route: &str) -> CatalogueModel {
@@ -149,7 +149,8 @@ async fn the_next_request_uses_the_same_connection() {
     });
     let adapter = adapter_with(HttpClient::default(), &server.url);
     for _ in 0..2 {
-        collect(adapter.stream(request(), CancellationToken::new())).await.unwrap();
+        let mut stream = adapter.stream(request(), CancellationToken::new());
+        while !matches!(stream.next().await.unwrap().unwrap(), Chunk::Stop(_)) {}
     }
     server.join().await;
 }

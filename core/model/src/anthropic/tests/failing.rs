@@ -5,8 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use bridle_compose::{Clock, SystemClock};
-use futures::future::BoxFuture;
+use bridle_compose::{Clock, Sleep, SystemClock};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::server::wait_closed;
@@ -208,7 +207,7 @@ impl Clock for Handle {
         SystemClock.now()
     }
 
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+    fn sleep(&self, _: Duration) -> Sleep {
         let clock = Arc::clone(&self.0);
         clock.begun.add_permits(1);
         Box::pin(async move { clock.over.acquire().await.unwrap().forget() })
