@@ -15,6 +15,8 @@ mod repair;
 mod session;
 mod state;
 mod surface;
+#[cfg(test)]
+mod tests;
 mod vocabulary;
 
 pub use content::{Block, Content, OpaqueBlock, TimedBlock, UserSource};

@@ -1,0 +1,8 @@
+//! The tests of the crate: what may enter a log, what it folds to, and that nothing gets lost.
+
+mod admission;
+mod lines;
+mod repair;
+mod replay;
+mod sample;
+mod surface;

@@ -1,0 +1,157 @@
+//! An event's line keeps every byte that matters: texts, numbers, raw JSON, unknown events.
+
+use serde_json::value::RawValue;
+
+use super::sample::*;
+use crate::*;
+
+/// Raw JSON that a parser which understood it would change.
+const EXACT: [&str; 9] = [
+    "123456789012345678901234567890.000100",
+    "1e400",
+    "-0",
+    "1.0",
+    "0.1e+05",
+    r#"{"b":1,"a":2,"a":3}"#,
+    r#""\ud800 \u0041 \/""#,
+    r#"{ "spaced" : [ 1 , 2 ] }"#,
+    "null",
+];
+
+/// Texts that break careless writers.
+const TEXTS: [&str; 7] = [
+    "",
+    "line\nline\r\n\ttab",
+    "\u{0}\u{1}\u{7f}\u{2028}\u{2029}\u{feff}",
+    "\"quoted\" \\ back",
+    r#"{"path":"\ud83d","n":1e999,"half":"#,
+    "👩‍👩‍👧 e\u{301} \u{202e}rtl",
+    "$serde_json::private::RawValue",
+];
+
+fn event(data: impl Into<EventData>) -> Event {
+    let Draft { data, surface } = Draft::new(data);
+    let ignorable = data.is_ignorable();
+    Event { seq: Seq(u64::MAX), time: UnixMillis(9_007_199_254_740_993), data, surface, ignorable }
+}
+
+/// Writes, reads and writes again; returns the event as read.
+fn through_a_line(event: &Event) -> Event {
+    let line = event.to_line().unwrap();
+    assert!(!line.contains(['\n', '\r']), "{line}");
+    let read = Event::from_line(&line).unwrap();
+    assert_eq!(read.to_line().unwrap(), line);
+    read
+}
+
+#[test]
+fn an_answer_keeps_every_text() {
+    for text in TEXTS {
+        let text = text.to_owned();
+        let blocks = [
+            Block::Text { text: text.clone() },
+            Block::Thinking { text: String::new(), signature: Some(text.clone()) },
+            Block::Thinking { text: text.clone(), signature: None },
+            Block::RedactedThinking { data: text.clone() },
+            Block::ToolCall { id: ToolCallId::new(&*text), name: text.clone(), arguments: text },
+        ];
+        let answer = answer_message("a", blocks);
+        match through_a_line(&event(answer.clone())).data {
+            EventData::AssistantMessage(read) => assert_eq!(read, answer),
+            other => panic!("read {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_user_message_keeps_every_text() {
+    for text in TEXTS {
+        let text = text.to_owned();
+        let content = vec![
+            Content::Text { text: text.clone() },
+            Content::Resource {
+                uri: text.clone(),
+                mime_type: Some(text.clone()),
+                text: text.clone(),
+            },
+            Content::Link { uri: text.clone(), name: text },
+        ];
+        let message = UserMessage { content, ..user_message("x") };
+        match through_a_line(&event(message.clone())).data {
+            EventData::UserMessage(read) => assert_eq!(read, message),
+            other => panic!("read {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_block_that_is_not_understood_keeps_its_bytes() {
+    for json in EXACT {
+        let raw: &RawValue = serde_json::from_str(json).unwrap();
+        let block = Block::Opaque { raw: Box::new(OpaqueBlock::new(raw)) };
+        match through_a_line(&event(answer_message("a", [block.clone()]))).data {
+            EventData::AssistantMessage(read) => assert_eq!(read.blocks, [timed(block)]),
+            other => panic!("read {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_presentation_keeps_its_bytes() {
+    for json in EXACT.into_iter().filter(|json| *json != "null") {
+        let raw = RawValue::from_string(json.to_owned()).unwrap();
+        let shown = ToolResult { presentation: Some(raw), ..tool_result("c", "x") };
+        match through_a_line(&event(shown)).data {
+            EventData::ToolResult(read) => assert_eq!(read.presentation.unwrap().get(), json),
+            other => panic!("read {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_unknown_event_that_may_be_skipped_is_rewritten_untouched() {
+    for json in EXACT {
+        let line = format!(
+            r#"{{"seq":18446744073709551615,"time":9007199254740993,"type":"weather/changed","data":{json},"ignorable":true}}"#
+        );
+        assert_eq!(Event::from_line(&line).unwrap().to_line().unwrap(), line);
+    }
+}
+
+#[test]
+fn deep_data_that_is_skipped_needs_no_stack() {
+    let data = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    let line = format!(r#"{{"seq":0,"time":0,"type":"x/y","data":{data},"ignorable":true}}"#);
+    assert_eq!(Event::from_line(&line).unwrap().to_line().unwrap(), line);
+}
+
+#[test]
+fn an_unknown_event_that_matters_is_refused_by_name() {
+    let line = r#"{"seq":0,"time":0,"type":"roots/changed","data":{}}"#;
+    let error = Event::from_line(line).unwrap_err();
+    assert!(matches!(&error, DecodeError::UnknownRequired(name) if name == "roots/changed"));
+}
+
+#[test]
+fn a_line_that_is_not_an_event_is_malformed() {
+    let good = event(SystemMessage { text: "s".into() }).to_line().unwrap();
+    let broken = [
+        String::new(),
+        "7".to_owned(),
+        "[]".to_owned(),
+        format!("{good}{good}"),
+        good.replace("\"time\"", "\"tame\""),
+        good.replace("18446744073709551615", "18446744073709551616"),
+        good.replace("18446744073709551615", "1.5"),
+        good.replace("18446744073709551615", "-1"),
+        good.replace("append", "prepend"),
+        good.replace("\"text\":\"s\"", "\"text\":1"),
+        good.replace("\"text\":\"s\"", "\"text\":\"s\",\"text\":\"t\""),
+        good.replace("\"seq\"", "\"extra\":1,\"seq\""),
+        good.trim_end_matches('}').to_owned(),
+    ];
+    for line in broken {
+        let read = Event::from_line(&line);
+        assert!(matches!(read, Err(DecodeError::Malformed(_))), "{line}: {read:?}");
+    }
+}

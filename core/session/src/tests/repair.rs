@@ -1,0 +1,67 @@
+//! A log whose process died is brought to rest by what repair adds, wherever it was cut.
+
+use expect_test::expect;
+
+use super::sample::*;
+use crate::*;
+
+/// Appends what repair says; the log must be at rest then.
+pub(crate) fn repaired(session: &Session) -> Session {
+    let mut repaired = session.clone();
+    let time = session.last_time();
+    for draft in session.repair() {
+        repaired.append(draft, time).unwrap();
+    }
+    assert!(repaired.repair().is_empty());
+    repaired
+}
+
+/// The lines that repair adds.
+fn added(session: &Session) -> String {
+    lines(&repaired(session)).split_off(session.events().len()).join("\n")
+}
+
+#[test]
+fn a_log_at_rest_needs_nothing() {
+    let at_rest = session([
+        turn_start(1),
+        step_start(1, 1),
+        calls("a", &["c1"]),
+        result("c1", "r"),
+        step_end(1, 1),
+        turn_end(1),
+    ]);
+    assert!(at_rest.repair().is_empty() && session([]).repair().is_empty());
+}
+
+#[test]
+fn calls_get_results_in_order_then_step_turn_and_queue_end() {
+    let session = session([
+        turn_start(1),
+        step_start(1, 1),
+        user("u"),
+        calls("a", &["c1", "c2", "c3", "c4"]),
+        taken_up("c1"),
+        taken_up("c3"),
+        result("c1", "kept"),
+        queued(&["v", "w"]),
+    ]);
+    let expected = expect![[r#"
+        {"seq":8,"time":1008,"type":"tool/result","data":{"id":"c2","name":"read","content":[{"type":"text","text":"This call was not run: Bridle was stopped before it began. It has changed nothing. Call the tool again if the call is still needed."}],"error":"TOOL_NOT_STARTED"},"surface_op":"append"}
+        {"seq":9,"time":1008,"type":"tool/result","data":{"id":"c3","name":"read","content":[{"type":"text","text":"The outcome of this call is unknown: Bridle was stopped while it was under way, so its effect may be complete, partial or absent. Look at the current state before you repeat it."}],"error":"TOOL_OUTCOME_UNKNOWN"},"surface_op":"append"}
+        {"seq":10,"time":1008,"type":"tool/result","data":{"id":"c4","name":"read","content":[{"type":"text","text":"This call was not run: Bridle was stopped before it began. It has changed nothing. Call the tool again if the call is still needed."}],"error":"TOOL_NOT_STARTED"},"surface_op":"append"}
+        {"seq":11,"time":1008,"type":"step/end","data":{"turn":1,"step":1}}
+        {"seq":12,"time":1008,"type":"turn/end","data":{"turn":1,"reason":{"kind":"interrupted"}}}
+        {"seq":13,"time":1008,"type":"agent/inbox/spliced","data":{"removed":["id of v","id of w"],"reason":"discarded: restart"}}"#]];
+    expected.assert_eq(&added(&session));
+    let surface = surface(&repaired(&session));
+    assert_eq!(surface[..3], ["user:u", "answer:a", "result:c1:kept"]);
+}
+
+#[test]
+fn a_turn_that_has_no_step_yet_is_ended() {
+    let expected = expect![[
+        r#"{"seq":1,"time":1001,"type":"turn/end","data":{"turn":1,"reason":{"kind":"interrupted"}}}"#
+    ]];
+    expected.assert_eq(&added(&session([turn_start(1)])));
+}

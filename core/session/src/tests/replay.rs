@@ -1,0 +1,138 @@
+//! Random histories: a live log and its replay are the same, a refused append changes nothing,
+//! and any prefix can be repaired and goes on.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+use super::repair::repaired;
+use super::sample::*;
+use crate::*;
+
+const CASES: u32 = 400;
+
+/// One random wish; what it becomes depends on the session, so that most are admissible.
+type Wish = (u8, u8, String);
+
+fn seed() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one("seed")
+}
+
+/// A draft for the wish. Some do not fit the session on purpose.
+fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
+    let state = session.state();
+    let (turn, step) = (state.turn.0, state.step.0);
+    let call = state.open_calls.get(usize::from(*number) % 3).map(|call| call.id.to_string());
+    let call = call.as_deref().unwrap_or("c0");
+    match kind % 16 {
+        0 => turn_start(turn + 1),
+        1 => turn_end(turn),
+        2 => step_start(turn, step + 1),
+        3 => step_end(turn, step),
+        4 => system(text),
+        5 | 6 => user(text),
+        7 => answer(text),
+        8 | 9 => {
+            let ids = ["c0", "c1", "c2", "c3"];
+            calls(text, &ids[..usize::from(*number) % ids.len()])
+        }
+        10 => taken_up(call),
+        11 | 12 => result(call, text),
+        13 => queued(&[text]),
+        14 => match state.inbox.first() {
+            Some(message) => Draft::new(InboxSpliced {
+                inserted: Vec::new(),
+                removed: vec![message.id.clone()],
+                reason: text.clone(),
+            }),
+            None => request_header(state.series().0 + u64::from(*number) % 3),
+        },
+        _ => replace_some(session, usize::from(*number), user(text)),
+    }
+}
+
+/// Replaces a run of nodes; often one that cannot go.
+fn replace_some(session: &Session, number: usize, draft: Draft) -> Draft {
+    let nodes: Vec<u64> = session.surface_seqs().map(|seq| seq.0).collect();
+    let start = number % nodes.len().max(1);
+    let end = (start + 1 + number / 50).min(nodes.len());
+    match nodes.get(start..end) {
+        Some(covers) if !covers.is_empty() => replacing(draft, covers),
+        _ => draft,
+    }
+}
+
+fn assert_same(a: &Session, b: &Session) {
+    assert_eq!(lines(a), lines(b));
+    assert_eq!(a.state(), b.state());
+    assert_eq!(surface(a), surface(b));
+    assert_eq!(a.surface_seqs().collect::<Vec<_>>(), b.surface_seqs().collect::<Vec<_>>());
+}
+
+/// What a store does: lines out, lines in.
+fn replayed(session: &Session, count: usize) -> Session {
+    let read = |line: &String| Event::from_line(line).unwrap();
+    let lines = lines(session);
+    Session::replay(header(), lines[..count].iter().map(read)).unwrap()
+}
+
+#[test]
+fn a_replay_is_the_live_log_and_every_prefix_can_go_on() {
+    let seed = seed();
+    let (mut admitted, mut refused) = (0, 0);
+    let counts = std::cell::RefCell::new((&mut admitted, &mut refused));
+    let config = Config {
+        cases: CASES,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let wishes = prop::collection::vec((any::<u8>(), any::<u8>(), any::<String>()), 1..60);
+    let outcome =
+        TestRunner::new(config).run(&(wishes, any::<prop::sample::Index>()), |(wishes, cut)| {
+            let mut live = Session::new(header());
+            for wish in &wishes {
+                let wanted = draft(&live, wish);
+                let before = live.clone();
+                let mut counts = counts.borrow_mut();
+                match append(&mut live, wanted) {
+                    Ok(_) => *counts.0 += 1,
+                    Err(_) => {
+                        *counts.1 += 1;
+                        assert_eq!(live.events().len(), before.events().len());
+                        assert_eq!(live.state(), before.state());
+                        assert!(live.surface_seqs().eq(before.surface_seqs()));
+                    }
+                }
+            }
+            assert_same(&replayed(&live, live.events().len()), &live);
+            let prefix = replayed(&live, cut.index(live.events().len() + 1));
+            let mut resumed = repaired(&prefix);
+            assert_same(&replayed(&resumed, resumed.events().len()), &resumed);
+            assert_same(&repaired(&prefix), &resumed);
+            let next = turn_start(resumed.state().turn.0 + 1);
+            append(&mut resumed, next).unwrap();
+            append(&mut resumed, user("goes on")).unwrap();
+            Ok(())
+        });
+    println!("seed {seed}, {CASES} histories, {admitted} events admitted, {refused} refused");
+    outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    assert!(admitted > 2_000 && refused > 1_000, "{admitted} admitted, {refused} refused");
+}
+
+#[test]
+fn a_hole_in_the_log_is_named() {
+    let session = session([turn_start(1), user("u"), turn_end(1)]);
+    let events = session.events().iter().map(|event| (**event).clone());
+    let error = Session::replay(header(), events.filter(|event| event.seq != Seq(1))).unwrap_err();
+    assert_eq!(error.to_string(), "event 1 is missing; found 2");
+}
+
+#[test]
+fn an_event_that_could_not_have_been_appended_is_named() {
+    let mut bad =
+        session([turn_start(1)]).events().iter().map(|e| (**e).clone()).collect::<Vec<_>>();
+    bad.push(Event { seq: Seq(1), ..bad[0].clone() });
+    let error = Session::replay(header(), bad).unwrap_err();
+    assert_eq!(error.to_string(), "event 1: turn/start: the turn before it is open");
+}
