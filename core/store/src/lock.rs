@@ -56,7 +56,8 @@ impl Lock {
     }
 }
 
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+/// Whether the open file is the one that stands at `path`.
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs_err::symlink_metadata(path) {
         Ok(there) => Ok((ours.dev(), ours.ino()) == (there.dev(), there.ino())),

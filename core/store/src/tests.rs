@@ -1,4 +1,9 @@
 //! The store's tests: real files in temporary folders, real processes, and disks that fail.
 
 mod basics;
+mod damage;
+mod faults;
+mod full_disk;
+mod processes;
 mod sample;
+mod torn;

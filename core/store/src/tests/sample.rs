@@ -48,3 +48,33 @@ pub(crate) fn turn_start(turn: u64) -> Draft {
 pub(crate) fn lines(session: &Session) -> Vec<String> {
     session.events().iter().map(|event| event.to_line().unwrap()).collect()
 }
+
+/// Writes a session with one flush for each list of texts; returns it and, for each flush, how
+/// long the log was then. The first length is the header's alone.
+pub(crate) async fn written(
+    store: &crate::FileStore,
+    n: u64,
+    batches: &[Vec<String>],
+) -> (Session, Vec<u64>) {
+    use crate::SessionStore as _;
+    let mut session = Session::new(header(n));
+    let writer = store.create(session.header()).unwrap();
+    let log = store.log_path(&id(n)).unwrap();
+    let len = || fs_err::metadata(&log).unwrap().len();
+    writer.flush().await.unwrap();
+    let mut lens = vec![len()];
+    for batch in batches {
+        for text in batch {
+            writer.append(say(&mut session, text)).unwrap();
+        }
+        writer.flush().await.unwrap();
+        lens.push(len());
+    }
+    (session, lens)
+}
+
+/// A folder in memory where there is one: syncs cost nothing there, and the tests that need
+/// thousands of them test no disk.
+pub(crate) fn quick_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
