@@ -52,13 +52,17 @@ pub(super) fn body(
     };
     let body = serde_json::to_vec(&body)
         .map_err(|error| invalid(format!("the request cannot be written as JSON: {error}")))?;
-    if body.len() > MAX_REQUEST_BYTES {
-        return Err(ModelFailure::new(
-            FailureCode::ContextOverflow,
-            format!("the conversation has {} bytes; the most is {MAX_REQUEST_BYTES}", body.len()),
-        ));
+    within_size(body)
+}
+
+fn within_size(body: Vec<u8>) -> Result<Vec<u8>, ModelFailure> {
+    if body.len() <= MAX_REQUEST_BYTES {
+        return Ok(body);
     }
-    Ok(body)
+    Err(ModelFailure::new(
+        FailureCode::ContextOverflow,
+        format!("the conversation has {} bytes; the most is {MAX_REQUEST_BYTES}", body.len()),
+    ))
 }
 
 fn effort_word(effort: Effort) -> &'static str {
@@ -91,8 +95,11 @@ fn tool(spec: &ToolSpec) -> Result<wire::Tool<'_>, ModelFailure> {
 }
 
 fn is_legal_name(name: &str) -> bool {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(legal)
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_legal_letter)
+}
+
+fn is_legal_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
 }
 
 /// The conversation so far, always ready for the next message.
@@ -289,7 +296,7 @@ fn legal_name(name: &str) -> Cow<'_, str> {
     if is_legal_name(name) {
         return Cow::Borrowed(name);
     }
-    let legal = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    let legal = |letter| if is_legal_letter(letter) { letter } else { '_' };
     let repaired: String = name.chars().take(MAX_NAME).map(legal).collect();
     Cow::Owned(if repaired.is_empty() { "unnamed".to_owned() } else { repaired })
 }
