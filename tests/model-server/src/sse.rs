@@ -1,0 +1,99 @@
+//! The events of a streamed answer, as the provider frames them.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::StopReason;
+
+/// Token counts as an answer reports them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counts {
+    pub(crate) input: u64,
+    pub(crate) cache_read: u64,
+    pub(crate) cache_write: u64,
+    pub(crate) output: u64,
+}
+
+impl Counts {
+    fn json(self, output: u64) -> Value {
+        json!({
+            "input_tokens": self.input,
+            "cache_creation_input_tokens": self.cache_write,
+            "cache_read_input_tokens": self.cache_read,
+            "output_tokens": output,
+        })
+    }
+}
+
+pub(crate) fn message_start(id: &str, model: &str, counts: Counts) -> Bytes {
+    let message = json!({
+        "id": id, "type": "message", "role": "assistant", "model": model, "content": [],
+        "stop_reason": null, "stop_sequence": null, "usage": counts.json(1),
+    });
+    event("message_start", &json!({ "type": "message_start", "message": message }))
+}
+
+pub(crate) fn block_start(index: usize, block: &Value) -> Bytes {
+    let data = json!({ "type": "content_block_start", "index": index, "content_block": block });
+    event("content_block_start", &data)
+}
+
+pub(crate) fn block_delta(index: usize, kind: &str, field: &str, value: &str) -> Bytes {
+    let delta = json!({ "type": kind, field: value });
+    let data = json!({ "type": "content_block_delta", "index": index, "delta": delta });
+    event("content_block_delta", &data)
+}
+
+pub(crate) fn block_stop(index: usize) -> Bytes {
+    event("content_block_stop", &json!({ "type": "content_block_stop", "index": index }))
+}
+
+/// The cumulative usage and the stop reason.
+pub(crate) fn message_delta(stop: &StopReason, counts: Counts) -> Bytes {
+    let mut delta = json!({ "stop_reason": stop.as_str(), "stop_sequence": null });
+    if let (StopReason::Refusal { category, explanation }, Some(fields)) =
+        (stop, delta.as_object_mut())
+    {
+        let details = json!({
+            "type": "refusal", "category": category, "explanation": explanation,
+        });
+        fields.insert("stop_details".to_owned(), details);
+    }
+    let usage = counts.json(counts.output);
+    event("message_delta", &json!({ "type": "message_delta", "delta": delta, "usage": usage }))
+}
+
+pub(crate) fn message_stop() -> Bytes {
+    event("message_stop", &json!({ "type": "message_stop" }))
+}
+
+pub(crate) fn ping() -> Bytes {
+    event("ping", &json!({ "type": "ping" }))
+}
+
+pub(crate) fn error(body: &Value) -> Bytes {
+    event("error", body)
+}
+
+/// The text deltas of a burst. The frame is built once and the numbers written over it, because
+/// the server must be faster than whatever it measures.
+pub(crate) fn burst(index: usize, deltas: usize, size: usize) -> impl Iterator<Item = Bytes> {
+    const DIGITS: usize = 7;
+    let empty = block_delta(index, "text_delta", "text", "");
+    let text = "x".repeat(size);
+    let frame = block_delta(index, "text_delta", "text", &text);
+    // The frames differ in the text alone, so its place is where they stop being equal.
+    let at = empty.iter().zip(frame.iter()).take_while(|(a, b)| a == b).count();
+    (0..deltas).map(move |number| {
+        let mut bytes = frame.to_vec();
+        let label = format!("{number:0DIGITS$} ");
+        for (byte, digit) in bytes.iter_mut().skip(at).take(size).zip(label.bytes()) {
+            *byte = digit;
+        }
+        Bytes::from(bytes)
+    })
+}
+
+fn event(name: &str, data: &Value) -> Bytes {
+    Bytes::from(format!("event: {name}\ndata: {data}\n\n"))
+}

@@ -1,0 +1,177 @@
+//! Content blocks: which kinds stand where, their fields, and that none is empty.
+
+use serde_json::Value;
+
+use super::{Refusal, Request, kind_of, only_fields, text, tools};
+
+const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/// The content of a user or assistant message.
+pub(super) fn content(
+    request: &Request<'_>,
+    content: &Value,
+    role: &str,
+    at: &str,
+) -> Result<(), Refusal> {
+    let Value::Array(blocks) = content else { return text_content(content, at) };
+    not_empty(blocks.is_empty(), at)?;
+    for (index, block) in blocks.iter().enumerate() {
+        let at = format!("{at}.content.{index}");
+        match (kind_of(block), role) {
+            ("text", _) => text_block(block, &at)?,
+            ("image", "user") => image(request, block, &at)?,
+            ("tool_result", "user") => tool_result(request, block, &at)?,
+            ("tool_use", "assistant") => tool_use(block, &at)?,
+            ("thinking", "assistant") => thinking(block, &at)?,
+            ("redacted_thinking", "assistant") => redacted(block, &at)?,
+            (kind, _) => return Err(unknown(kind, role, &at)),
+        }
+    }
+    Ok(())
+}
+
+/// Content that is a string or an array of text blocks: `system`, and system messages.
+pub(super) fn text_content(content: &Value, at: &str) -> Result<(), Refusal> {
+    match content {
+        Value::String(text) => not_empty(text.trim().is_empty(), at),
+        Value::Array(blocks) => {
+            not_empty(blocks.is_empty(), at)?;
+            blocks.iter().enumerate().try_for_each(|(index, block)| {
+                let at = format!("{at}.{index}");
+                if kind_of(block) == "text" {
+                    text_block(block, &at)
+                } else {
+                    Err(unknown(kind_of(block), "system", &at))
+                }
+            })
+        }
+        _ => Err(Refusal::invalid("content", format!("{at}: must be a string or an array"))),
+    }
+}
+
+/// The one legal form of a cache breakpoint.
+pub(super) fn cache_control(marker: Option<&Value>, at: &str) -> Result<(), Refusal> {
+    let Some(marker) = marker else { return Ok(()) };
+    let is_known = text(marker, "type") == Some("ephemeral")
+        && matches!(marker.get("ttl").map(Value::as_str), None | Some(Some("5m" | "1h")));
+    if is_known {
+        return Ok(());
+    }
+    Err(Refusal::invalid("cache-control", format!("{at}cache_control: {marker} is not valid")))
+}
+
+fn text_block(block: &Value, at: &str) -> Result<(), Refusal> {
+    fields(block, &["text", "citations", "cache_control"], at)?;
+    match text(block, "text") {
+        Some(text) if !text.trim().is_empty() => Ok(()),
+        Some(_) => Err(Refusal::invalid(
+            "empty-text",
+            format!("{at}: text content blocks must contain non-whitespace text"),
+        )),
+        None => Err(Refusal::invalid("content", format!("{at}.text: must be a string"))),
+    }
+}
+
+fn image(request: &Request<'_>, block: &Value, at: &str) -> Result<(), Refusal> {
+    fields(block, &["source", "cache_control"], at)?;
+    if !request.model.images {
+        let message = format!("{at}: {} does not accept images", request.model.id);
+        return Err(Refusal::invalid("image", message));
+    }
+    let source = block.get("source").unwrap_or(&Value::Null);
+    let is_valid = match text(source, "type") {
+        Some("url") => text(source, "url").is_some_and(|url| !url.is_empty()),
+        Some("base64") => {
+            text(source, "media_type").is_some_and(|kind| IMAGE_TYPES.contains(&kind))
+                && text(source, "data").is_some_and(|data| !data.is_empty())
+        }
+        _ => false,
+    };
+    if is_valid {
+        return Ok(());
+    }
+    Err(Refusal::invalid("image", format!("{at}.source: is not a supported image")))
+}
+
+fn tool_use(block: &Value, at: &str) -> Result<(), Refusal> {
+    fields(block, &["id", "name", "input", "cache_control"], at)?;
+    let id = text(block, "id").unwrap_or_default();
+    let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if id.is_empty() || !id.bytes().all(is_id_byte) {
+        let message = format!("{at}.id: String should match pattern '^[a-zA-Z0-9_-]+$'");
+        return Err(Refusal::invalid("tool-id", message));
+    }
+    if !text(block, "name").is_some_and(tools::is_name) {
+        let message = format!("{at}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'");
+        return Err(Refusal::invalid("tool-name", message));
+    }
+    if block.get("input").is_some_and(Value::is_object) {
+        return Ok(());
+    }
+    let message = format!("{at}.input: Input should be an object");
+    Err(Refusal::invalid("tool-input", message))
+}
+
+fn tool_result(request: &Request<'_>, block: &Value, at: &str) -> Result<(), Refusal> {
+    fields(block, &["tool_use_id", "content", "is_error", "cache_control"], at)?;
+    let invalid = |message: &str| Refusal::invalid("tool-result", format!("{at}.{message}"));
+    if text(block, "tool_use_id").is_none() {
+        return Err(invalid("tool_use_id: must be a string"));
+    }
+    let is_error = match block.get("is_error") {
+        None => false,
+        Some(Value::Bool(is_error)) => *is_error,
+        Some(_) => return Err(invalid("is_error: must be a boolean")),
+    };
+    match block.get("content") {
+        Some(Value::String(text)) if text.is_empty() => Err(invalid("content: is empty")),
+        Some(Value::String(_)) => Ok(()),
+        Some(Value::Array(blocks)) if !blocks.is_empty() => {
+            blocks.iter().enumerate().try_for_each(|(index, block)| {
+                let at = format!("{at}.content.{index}");
+                match kind_of(block) {
+                    "text" => text_block(block, &at),
+                    "image" if !is_error => image(request, block, &at),
+                    kind => Err(unknown(kind, "tool_result", &at)),
+                }
+            })
+        }
+        _ => Err(invalid("content: must be a string or a non-empty array")),
+    }
+}
+
+fn thinking(block: &Value, at: &str) -> Result<(), Refusal> {
+    fields(block, &["thinking", "signature"], at)?;
+    if text(block, "thinking").is_none() {
+        return Err(Refusal::invalid("content", format!("{at}.thinking: must be a string")));
+    }
+    Ok(())
+}
+
+fn redacted(block: &Value, at: &str) -> Result<(), Refusal> {
+    fields(block, &["data"], at)?;
+    if text(block, "data").is_none() {
+        return Err(Refusal::invalid("content", format!("{at}.data: must be a string")));
+    }
+    Ok(())
+}
+
+fn fields(block: &Value, known: &[&str], at: &str) -> Result<(), Refusal> {
+    let Some(object) = block.as_object() else {
+        return Err(Refusal::invalid("content", format!("{at}: must be an object")));
+    };
+    let known: Vec<&str> = known.iter().copied().chain(["type"]).collect();
+    only_fields(object, &known, &format!("{at}."))?;
+    cache_control(object.get("cache_control"), &format!("{at}."))
+}
+
+fn not_empty(is_empty: bool, at: &str) -> Result<(), Refusal> {
+    if is_empty {
+        return Err(Refusal::invalid("empty-content", format!("{at}: content must not be empty")));
+    }
+    Ok(())
+}
+
+fn unknown(kind: &str, place: &str, at: &str) -> Refusal {
+    Refusal::invalid("block-type", format!("{at}: {kind:?} is not allowed in {place} content"))
+}
