@@ -1,21 +1,29 @@
 //! The Agent Client Protocol: the only module that knows the SDK.
+//!
+//! A line from the client passes [`inbound`] (framing, tolerance, the handshake gate), the SDK's
+//! dispatch loop and [`handlers`], and ends in the mailbox of one [`session`] actor. What the
+//! client must see comes out of the session's [`outbox`] and leaves through [`outbound`], the one
+//! writer of the output. [`to_acp`] and [`from_acp`] translate between the agent's vocabulary and
+//! the protocol's; [`errors`] holds every error that a client can be answered.
 
-use std::sync::Arc;
+mod commands;
+mod credit;
+mod errors;
+mod from_acp;
+mod handlers;
+mod inbound;
+mod ledger;
+mod link;
+mod list;
+mod options;
+mod outbound;
+mod outbox;
+mod permission;
+mod serve;
+mod session;
+mod sessions;
+mod text;
+mod to_acp;
+mod turns;
 
-use tokio::io::{AsyncRead, AsyncWrite};
-
-use crate::composition::App;
-
-/// Serves one client until its input ends, then closes every session, waits until nothing is
-/// left, and returns.
-///
-/// # Errors
-/// When the connection itself fails; a client's bad messages are answered, never an error here.
-pub async fn serve(
-    app: Arc<App>,
-    input: impl AsyncRead + Send + Unpin + 'static,
-    output: impl AsyncWrite + Send + Unpin + 'static,
-) -> anyhow::Result<()> {
-    let _ = (app, input, output);
-    todo!()
-}
+pub use serve::serve;

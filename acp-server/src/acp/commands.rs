@@ -1,0 +1,105 @@
+//! The slash commands that are answered here, without a model. Any other `/word` is a prompt like
+//! any text.
+
+use std::path::Path;
+
+use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandsUpdate, SessionUpdate};
+use bridle_agent::AgentStatus;
+use bridle_session::Content;
+
+/// A command of this list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LocalCommand {
+    /// What can be typed.
+    Help,
+    /// What the session is set to.
+    Status,
+}
+
+impl LocalCommand {
+    const ALL: [Self; 2] = [Self::Help, Self::Status];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Help => "help",
+            Self::Status => "status",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Help => "List the commands",
+            Self::Status => "Show the mode, the model and the context of this session",
+        }
+    }
+
+    /// The command that a prompt consists of: the first word of its first text.
+    pub(super) fn parse(prompt: &[Content]) -> Option<Self> {
+        let Some(Content::Text { text }) = prompt.first() else {
+            return None;
+        };
+        let name = text.split_whitespace().next()?.strip_prefix('/')?;
+        Self::ALL.into_iter().find(|command| command.name() == name)
+    }
+}
+
+/// The list for a client.
+pub(super) fn available() -> SessionUpdate {
+    let commands = LocalCommand::ALL
+        .into_iter()
+        .map(|command| AvailableCommand::new(command.name(), command.description()));
+    SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands.collect()))
+}
+
+/// The answer to `/help`.
+pub(super) fn help() -> String {
+    let mut text = "Everything you write goes to the model, except:\n\n".to_owned();
+    for command in LocalCommand::ALL {
+        text.push_str(&format!("- `/{}`: {}\n", command.name(), command.description()));
+    }
+    text
+}
+
+/// The answer to `/status`.
+pub(super) fn status(
+    session: &str,
+    cwd: &Path,
+    status: &AgentStatus,
+    problems: &[String],
+) -> String {
+    let model = status
+        .route
+        .as_ref()
+        .map_or_else(|| "none: no provider has a key".to_owned(), |route| format!("`{route}`"));
+    let mut text = format!(
+        "- Bridle {}\n- Session: `{session}`\n- Folder: `{}`\n- Mode: {} ({})\n- Model: {model}\n\
+         - Context: {} tokens\n- A turn is running: {}\n",
+        env!("CARGO_PKG_VERSION"),
+        cwd.display(),
+        status.mode.name(),
+        status.mode.description(),
+        status.used,
+        if status.running { "yes" } else { "no" },
+    );
+    for problem in problems {
+        text.push_str(&format!("- Configuration: {problem}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_listed_words_are_commands() {
+        let parse = |text: &str| LocalCommand::parse(&[Content::text(text)]);
+        assert_eq!(parse("/help"), Some(LocalCommand::Help));
+        assert_eq!(parse("  /status now\n"), Some(LocalCommand::Status));
+        assert_eq!(parse("/helpless"), None);
+        assert_eq!(parse("/unknown"), None);
+        assert_eq!(parse("say /help"), None);
+        assert_eq!(parse(""), None);
+        assert_eq!(LocalCommand::parse(&[]), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! The way to the client: the SDK's connection behind the credits.
+
+use std::io;
+use std::sync::Arc;
+
+use agent_client_protocol::Client;
+use agent_client_protocol::v1::schema::{
+    RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
+    SessionUpdate,
+};
+use agent_client_protocol::v1::{ConnectionTo, SentRequest};
+use tokio_util::sync::CancellationToken;
+
+use super::credit::Credits;
+
+/// Sends to the client; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    connection: ConnectionTo<Client>,
+    credits: Arc<Credits>,
+    /// Cancelled when nothing can reach the client any more; sends are dropped then.
+    gone: CancellationToken,
+    /// Whether the client shows notices.
+    pub(super) notices: bool,
+}
+
+impl Link {
+    pub(super) fn new(
+        connection: ConnectionTo<Client>,
+        credits: Arc<Credits>,
+        gone: CancellationToken,
+        notices: bool,
+    ) -> Self {
+        Self { connection, credits, gone, notices }
+    }
+
+    /// Waits until an update may be sent; a client that is gone takes everything.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(super) async fn room(&self) {
+        tokio::select! {
+            biased;
+            () = self.credits.ready() => {}
+            () = self.gone.cancelled() => {}
+        }
+    }
+
+    /// Sends one update. Call [`Link::room`] first.
+    pub(super) fn update(&self, session: &SessionId, update: SessionUpdate) {
+        if self.gone.is_cancelled() {
+            return;
+        }
+        let notification = SessionNotification::new(session.clone(), update);
+        let size = wire_size(&notification);
+        let sent = self.credits.spend(size, || self.connection.send_notification(notification));
+        if let Err(error) = sent {
+            // The connection is being taken down; what it does not take is lost with it.
+            tracing::debug!(code = i32::from(error.code), "an update could not be sent");
+        }
+    }
+
+    /// Sends a question.
+    pub(super) fn ask(
+        &self,
+        request: RequestPermissionRequest,
+    ) -> SentRequest<RequestPermissionResponse> {
+        self.connection.send_request(request)
+    }
+}
+
+/// The length of the JSON without making it.
+fn wire_size(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        // Cannot happen for the protocol's types; counted as the little it then is.
+        Err(_) => 0,
+    }
+}

@@ -1,0 +1,95 @@
+//! What a client may choose: modes, and the same together with the models as configuration
+//! options. Both views show one state.
+
+use agent_client_protocol::v1::schema::{
+    ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionConfigOptionCategory,
+    SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
+};
+use bridle_agent::Mode;
+use bridle_session::Route;
+
+use crate::composition::{App, ModelChoice};
+
+/// The id of the option that chooses the mode.
+pub(super) const MODE: &str = "mode";
+
+/// The id of the option that chooses the model.
+pub(super) const MODEL: &str = "model";
+
+/// What a session is set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    pub(super) mode: Mode,
+    /// `None` while no provider has a key.
+    pub(super) route: Option<Route>,
+}
+
+/// The modes for an answer to new or load.
+pub(super) fn modes(app: &App, chosen: &Chosen) -> SessionModeState {
+    let modes = offered(app, chosen)
+        .map(|mode| SessionMode::new(mode.id(), mode.name()).description(mode.description()));
+    SessionModeState::new(chosen.mode.id(), modes.collect())
+}
+
+/// Every option with its value: the list is always complete.
+pub(super) fn all(app: &App, chosen: &Chosen) -> Vec<SessionConfigOption> {
+    let modes: Vec<_> = offered(app, chosen)
+        .map(|mode| {
+            SessionConfigSelectOption::new(mode.id(), mode.name()).description(mode.description())
+        })
+        .collect();
+    let mode = SessionConfigOption::select(MODE, "Mode", chosen.mode.id(), modes)
+        .description("What may be done without asking")
+        .category(SessionConfigOptionCategory::Mode);
+    let models = models(app.models(), chosen.route.as_ref());
+    let Some(current) = chosen.route.as_ref().or_else(|| models.first().map(|model| &model.route))
+    else {
+        return vec![mode];
+    };
+    let current = current.to_string();
+    let models: Vec<_> = models
+        .iter()
+        .map(|model| SessionConfigSelectOption::new(model.route.to_string(), model.name.clone()))
+        .collect();
+    let model = SessionConfigOption::select(MODEL, "Model", current, models)
+        .description("Which model answers")
+        .category(SessionConfigOptionCategory::Model);
+    vec![mode, model]
+}
+
+/// The updates after a change: clients that know options only and those that know modes only are
+/// both told.
+pub(super) fn changed(app: &App, chosen: &Chosen) -> [SessionUpdate; 2] {
+    [
+        SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(chosen.mode.id())),
+        SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(all(app, chosen))),
+    ]
+}
+
+/// The mode with this id, if a client may choose it now.
+pub(super) fn mode(app: &App, id: &str) -> Option<Mode> {
+    Mode::from_id(id).filter(|mode| app.modes().contains(mode))
+}
+
+/// The model with this id, if a client may choose it now.
+pub(super) fn model(app: &App, id: &str) -> Option<Route> {
+    let route = Route::parse(id)?;
+    app.models().into_iter().any(|model| model.route == route).then_some(route)
+}
+
+/// The modes a client may choose and, should it not be among them, the current one.
+fn offered(app: &App, chosen: &Chosen) -> impl Iterator<Item = Mode> {
+    let modes = app.modes();
+    let current = chosen.mode;
+    Mode::ALL.into_iter().filter(move |mode| *mode == current || modes.contains(mode))
+}
+
+/// The models, with the current one in front should it not be among them.
+fn models(mut models: Vec<ModelChoice>, current: Option<&Route>) -> Vec<ModelChoice> {
+    if let Some(route) = current
+        && !models.iter().any(|model| model.route == *route)
+    {
+        models.insert(0, ModelChoice { route: route.clone(), name: route.to_string() });
+    }
+    models
+}

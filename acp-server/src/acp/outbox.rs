@@ -1,0 +1,254 @@
+//! Everything a client must see of one session, in order.
+//!
+//! The agent's updates, the questions that follow them and the answers to prompts pass through
+//! this one task, so an answer always comes after the last update of its turn. It waits for a
+//! credit before each update; while it waits the agent's bounded stream fills and the turn slows
+//! down. Pieces of a message that have queued up are sent as one; nothing is ever held back to
+//! wait for more.
+
+use std::sync::Arc;
+
+use agent_client_protocol::v1::schema::{
+    PromptResponse, RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionUpdate,
+    StopReason,
+};
+use agent_client_protocol::v1::{Responder, SentRequest};
+use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
+use bridle_session::MessageId;
+use tokio::sync::{mpsc, oneshot};
+
+use super::link::Link;
+use super::options::{self, Chosen};
+use super::turns::Turns;
+use super::{errors, to_acp};
+use crate::composition::App;
+
+/// How many updates of the agent may wait here.
+pub(super) const UPDATE_QUEUE: usize = 256;
+
+/// How many questions and local answers may wait here.
+pub(super) const CONTROL_QUEUE: usize = 64;
+
+/// Pieces of a message are joined up to about this many bytes.
+const JOIN_LIMIT: usize = 8 * 1024;
+
+/// What does not come from the agent's stream.
+pub(super) enum Control {
+    /// A question to the person.
+    Ask(Ask),
+    /// A prompt that is answered without the agent.
+    Local {
+        /// The answer.
+        text: String,
+        /// Who waits for it.
+        responder: Box<Responder<PromptResponse>>,
+    },
+}
+
+/// A question on its way out.
+pub(super) struct Ask {
+    /// The question.
+    pub(super) request: Box<RequestPermissionRequest>,
+    /// Gets the request that was sent.
+    pub(super) reply: oneshot::Sender<SentRequest<RequestPermissionResponse>>,
+}
+
+/// The outbox of one session.
+pub(super) struct Outbox {
+    pub(super) app: Arc<App>,
+    pub(super) link: Link,
+    pub(super) session: SessionId,
+    pub(super) turns: Arc<Turns>,
+    pub(super) chosen: Chosen,
+    pub(super) updates: mpsc::Receiver<AgentUpdate>,
+    pub(super) control: mpsc::Receiver<Control>,
+}
+
+impl Outbox {
+    /// Runs until the agent has ended and everything it said is sent; then answers what is left.
+    pub(super) async fn run(mut self) {
+        loop {
+            // The agent's updates first: when it asks, what it said before is in the stream.
+            tokio::select! {
+                biased;
+                update = self.updates.recv() => match update {
+                    Some(update) => self.deliver(update).await,
+                    None => break,
+                },
+                Some(control) = self.control.recv() => self.control(control).await,
+            }
+        }
+        let closing = self.turns.is_closing();
+        for responder in self.turns.take_all() {
+            answer(responder.respond_with_result(if closing {
+                Ok(PromptResponse::new(StopReason::Cancelled))
+            } else {
+                Err(errors::internal("the session ended unexpectedly; open it again"))
+            }));
+        }
+    }
+
+    async fn deliver(&mut self, update: AgentUpdate) {
+        let mut next = Some(update);
+        while let Some(update) = next {
+            self.link.room().await;
+            self.send_notes().await;
+            let (update, rest) = join(update, &mut self.updates);
+            next = rest;
+            self.deliver_one(update).await;
+        }
+    }
+
+    async fn deliver_one(&mut self, update: AgentUpdate) {
+        match update {
+            AgentUpdate::Mode(mode) => {
+                self.chosen.mode = mode;
+                self.send_chosen().await;
+            }
+            AgentUpdate::Model(route) => {
+                self.chosen.route = Some(route);
+                self.send_chosen().await;
+            }
+            AgentUpdate::Notice { level, title, detail } => {
+                self.send_notice(level, &title, detail.as_deref()).await;
+            }
+            AgentUpdate::TurnEnded { prompt, outcome } => self.end_turn(&prompt, outcome),
+            update => self.send_all(to_acp::updates(update)).await,
+        }
+    }
+
+    async fn send_chosen(&self) {
+        self.send_all(options::changed(&self.app, &self.chosen)).await;
+    }
+
+    async fn send_all(&self, updates: impl IntoIterator<Item = SessionUpdate>) {
+        for update in updates {
+            self.link.room().await;
+            self.link.update(&self.session, update);
+        }
+    }
+
+    async fn send_notice(&self, level: NoticeLevel, title: &str, detail: Option<&str>) {
+        if self.link.notices {
+            self.send_all([to_acp::notice(level, title, detail)]).await;
+        } else {
+            self.turns.note(to_acp::notice_text(level, title, detail));
+            self.send_notes().await;
+        }
+    }
+
+    /// Sends the texts that waited for a turn, if one is open.
+    async fn send_notes(&self) {
+        for note in self.turns.take_notes() {
+            self.send_all([to_acp::own_message(&own_id(), note)]).await;
+        }
+    }
+
+    fn end_turn(&self, prompt: &MessageId, outcome: TurnOutcome) {
+        let Some(responder) = self.turns.take(prompt) else {
+            tracing::error!(%prompt, "a turn ended that nobody waits for");
+            return;
+        };
+        let result = to_acp::stop_reason(outcome)
+            .map(PromptResponse::new)
+            .map_err(|failure| errors::turn_failed(&failure));
+        answer(responder.respond_with_result(result));
+    }
+
+    async fn control(&mut self, control: Control) {
+        match control {
+            Control::Ask(ask) => {
+                // A turn that was cancelled meanwhile asks no more.
+                if !ask.reply.is_closed() {
+                    // If it is cancelled just now, the dropped request withdraws itself.
+                    drop(ask.reply.send(self.link.ask(*ask.request)));
+                }
+            }
+            Control::Local { text, responder } => {
+                self.send_all([to_acp::own_message(&own_id(), text)]).await;
+                answer(responder.respond(PromptResponse::new(StopReason::EndTurn)));
+            }
+        }
+    }
+}
+
+/// Joins a piece of a message with the pieces of the same message that wait behind it. The first
+/// update that does not fit comes back as the second value.
+fn join(
+    update: AgentUpdate,
+    queue: &mut mpsc::Receiver<AgentUpdate>,
+) -> (AgentUpdate, Option<AgentUpdate>) {
+    let mut joined = update;
+    loop {
+        let room = match &joined {
+            AgentUpdate::MessageChunk { text, .. } | AgentUpdate::ThoughtChunk { text, .. } => {
+                text.len() < JOIN_LIMIT
+            }
+            _ => false,
+        };
+        if !room {
+            return (joined, None);
+        }
+        let Ok(next) = queue.try_recv() else {
+            return (joined, None);
+        };
+        match (&mut joined, next) {
+            (
+                AgentUpdate::MessageChunk { id, text },
+                AgentUpdate::MessageChunk { id: next_id, text: more },
+            )
+            | (
+                AgentUpdate::ThoughtChunk { id, text },
+                AgentUpdate::ThoughtChunk { id: next_id, text: more },
+            ) if *id == next_id => text.push_str(&more),
+            (_, next) => return (joined, Some(next)),
+        }
+    }
+}
+
+fn own_id() -> MessageId {
+    MessageId::new(uuid::Uuid::now_v7().to_string())
+}
+
+/// An answer that the connection does not take any more has nobody to read it.
+pub(super) fn answer(sent: Result<(), agent_client_protocol::Error>) {
+    if let Err(error) = sent {
+        tracing::debug!(code = i32::from(error.code), "an answer could not be sent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(id: &str, text: &str) -> AgentUpdate {
+        AgentUpdate::MessageChunk { id: MessageId::new(id), text: text.into() }
+    }
+
+    #[tokio::test]
+    async fn queued_pieces_of_one_message_are_joined_and_nothing_is_reordered() {
+        let (sender, mut queue) = mpsc::channel(8);
+        let thought = AgentUpdate::ThoughtChunk { id: MessageId::new("a"), text: "t".into() };
+        for update in [text("a", "2"), text("a", "3"), text("b", "4"), thought] {
+            sender.send(update).await.unwrap();
+        }
+        let (first, rest) = join(text("a", "1"), &mut queue);
+        assert!(matches!(first, AgentUpdate::MessageChunk { text, .. } if text == "123"));
+        let (second, rest) = join(rest.unwrap(), &mut queue);
+        assert!(matches!(second, AgentUpdate::MessageChunk { text, .. } if text == "4"));
+        let (third, rest) = join(rest.unwrap(), &mut queue);
+        assert!(matches!(third, AgentUpdate::ThoughtChunk { text, .. } if text == "t"));
+        assert!(rest.is_none());
+    }
+
+    #[tokio::test]
+    async fn joining_is_bounded() {
+        let (sender, mut queue) = mpsc::channel(64);
+        for _ in 0..32 {
+            sender.send(text("a", &"x".repeat(1_000))).await.unwrap();
+        }
+        let (first, _) = join(text("a", ""), &mut queue);
+        let AgentUpdate::MessageChunk { text, .. } = first else { panic!("a chunk stays a chunk") };
+        assert!(text.len() < JOIN_LIMIT + 1_000, "{}", text.len());
+    }
+}

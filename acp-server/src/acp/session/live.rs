@@ -1,0 +1,261 @@
+//! An open session: its agent, its outbox and its waiting prompts; how it is opened and closed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::schema::{
+    LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
+};
+use bridle_agent::{Agent, AgentHandle, AgentUpdate, NoticeLevel};
+use bridle_session::{Session, SessionId};
+use bridle_store::{LogWriter, Opened};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::acp::handlers::Server;
+use crate::acp::inbound::notes_in;
+use crate::acp::link::Link;
+use crate::acp::options::Chosen;
+use crate::acp::outbox::{CONTROL_QUEUE, Control, Outbox, UPDATE_QUEUE};
+use crate::acp::permission::ClientApprover;
+use crate::acp::turns::Turns;
+use crate::acp::{commands, errors, text, to_acp};
+use crate::composition::SessionSeed;
+
+/// See the module.
+pub(super) struct Live {
+    id: SessionId,
+    pub(super) handle: AgentHandle,
+    pub(super) turns: Arc<Turns>,
+    pub(super) control: mpsc::Sender<Control>,
+    pub(super) cwd: PathBuf,
+    server: Arc<Server>,
+    /// `None` until the session is announced.
+    outbox: Option<JoinHandle<()>>,
+}
+
+/// What is still to be done once the client has been told that the session is open.
+pub(super) struct Opening {
+    pub(super) chosen: Chosen,
+    link: Link,
+    updates: mpsc::Receiver<AgentUpdate>,
+    control: mpsc::Receiver<Control>,
+    /// What the person should know about how the session was set up.
+    notes: Vec<String>,
+}
+
+impl Live {
+    /// A new session whose header is on the disk.
+    pub(super) async fn create(
+        server: &Arc<Server>,
+        link: Link,
+        request: NewSessionRequest,
+    ) -> Result<(Self, Opening), Error> {
+        let notes = notes(
+            server,
+            &request.mcp_servers,
+            request.meta.as_ref(),
+            Unused {
+                directories: !request.additional_directories.is_empty(),
+                system_prompt: request.system_prompt.is_some(),
+            },
+        );
+        let app = server.app.clone();
+        let (header, writer) = blocking(move || {
+            let header = app
+                .new_header(&request.cwd, Vec::new(), "acp")
+                .map_err(|reason| errors::invalid_params(&format!("cwd: {reason}")))?;
+            let writer = app.store().create(&header).map_err(|failure| errors::store(&failure))?;
+            Ok((header, writer))
+        })
+        .await?;
+        // An id that a client knows must still be there after a crash.
+        writer.flush().await.map_err(|failure| errors::store(&failure))?;
+        Self::start(server, link, Session::new(header), writer, notes).await
+    }
+
+    /// A stored session, replayed to the client before this returns.
+    pub(super) async fn load(
+        server: &Arc<Server>,
+        link: Link,
+        id: &SessionId,
+        request: LoadSessionRequest,
+    ) -> Result<(Self, Opening), Error> {
+        let mut notes = notes(
+            server,
+            &request.mcp_servers,
+            request.meta.as_ref(),
+            Unused {
+                directories: !request.additional_directories.is_empty(),
+                system_prompt: request.system_prompt.is_some(),
+            },
+        );
+        let (app, wanted) = (server.app.clone(), id.clone());
+        let Opened { writer, session, recovery } =
+            blocking(move || app.store().open(&wanted).map_err(|failure| errors::store(&failure)))
+                .await?;
+        let (cwd, home) = (request.cwd, session.header().cwd.clone());
+        blocking(move || same_folder(&cwd, &home)).await?;
+        if recovery.torn_bytes > 0 {
+            notes.push(format!(
+                "The end of this session's log was torn: {} bytes were set aside",
+                recovery.torn_bytes
+            ));
+        }
+        let replay = bridle_agent::transcript(&session);
+        let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
+        let wire_id = live.wire_id();
+        for update in replay.into_iter().flat_map(to_acp::updates) {
+            link.room().await;
+            link.update(&wire_id, update);
+        }
+        Ok((live, opening))
+    }
+
+    async fn start(
+        server: &Arc<Server>,
+        link: Link,
+        session: Session,
+        writer: LogWriter,
+        notes: Vec<String>,
+    ) -> Result<(Self, Opening), Error> {
+        let header = session.header().clone();
+        let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
+        let (control_sender, control) = mpsc::channel(CONTROL_QUEUE);
+        let wire_id = WireId::new(header.id.as_str());
+        let handle = Agent::start(server.app.agent_parts(SessionSeed {
+            session,
+            writer,
+            approver: Arc::new(ClientApprover::new(wire_id, control_sender.clone())),
+            updates: update_sender,
+        }));
+        let live = Self {
+            id: header.id.clone(),
+            handle,
+            turns: Arc::default(),
+            control: control_sender,
+            cwd: header.cwd.clone(),
+            server: server.clone(),
+            outbox: None,
+        };
+        let chosen = live.chosen().await?;
+        Ok((live, Opening { chosen, link, updates, control, notes }))
+    }
+
+    /// Sends what follows the answer that opened the session, and starts the outbox.
+    pub(super) async fn announce(mut self, opening: Opening) -> Self {
+        let Opening { chosen, link, updates, control, notes } = opening;
+        let session = self.wire_id();
+        let send = async |update: SessionUpdate| {
+            link.room().await;
+            link.update(&session, update);
+        };
+        send(commands::available()).await;
+        if let Some((title, rest)) = notes.split_first() {
+            let detail = (!rest.is_empty()).then(|| rest.join("\n\n"));
+            if link.notices {
+                let notice = to_acp::notice(NoticeLevel::Warning, title, detail.as_deref());
+                send(notice).await;
+            } else {
+                let text = to_acp::notice_text(NoticeLevel::Warning, title, detail.as_deref());
+                self.turns.note(text);
+            }
+        }
+        let turns = self.turns.clone();
+        let app = self.server.app.clone();
+        let outbox = Outbox { app, link, session, turns, chosen, updates, control };
+        self.outbox = Some(self.server.tasks.spawn(outbox.run()));
+        self
+    }
+
+    /// Cancels what runs, waits until nothing is left, answers the waiting prompts and releases
+    /// the session's log.
+    pub(super) async fn close(self) {
+        self.turns.close();
+        self.handle.close().await;
+        if let Some(outbox) = self.outbox
+            && let Err(error) = outbox.await
+        {
+            tracing::error!(session = %self.id, %error, "the outbox of a session failed");
+        }
+    }
+
+    pub(super) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    fn wire_id(&self) -> WireId {
+        WireId::new(self.id.as_str())
+    }
+
+    /// What the agent is set to now.
+    pub(super) async fn chosen(&self) -> Result<Chosen, Error> {
+        let status = self.handle.status().await;
+        let status = status.map_err(|gone| errors::internal(&gone.to_string()))?;
+        Ok(Chosen { mode: status.mode, route: status.route })
+    }
+}
+
+/// Runs what blocks on the disk off the async threads.
+pub(in crate::acp) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a blocking call failed");
+        Err(errors::internal("the call failed; the log has the details"))
+    })
+}
+
+/// A session belongs to its folder: in another one its paths and permissions would mean something
+/// else.
+fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
+    if !asked.is_absolute() {
+        return Err(errors::invalid_params("cwd: the path must be absolute"));
+    }
+    if asked == home || fs_err::canonicalize(asked).is_ok_and(|asked| asked == home) {
+        return Ok(());
+    }
+    Err(errors::invalid_params(&format!(
+        "cwd: this session belongs to {}; load it with that folder as cwd",
+        home.display()
+    )))
+}
+
+/// Parts of a request that are understood but not used.
+struct Unused {
+    directories: bool,
+    system_prompt: bool,
+}
+
+fn notes(
+    server: &Server,
+    servers: &[McpServer],
+    meta: Option<&Meta>,
+    unused: Unused,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !servers.is_empty() {
+        let names: Vec<_> = servers.iter().map(server_name).collect();
+        notes.push(format!("MCP servers are not connected yet: {}", names.join(", ")));
+    }
+    notes.extend(notes_in(meta));
+    if unused.directories {
+        notes.push("additionalDirectories is not supported and was not used".to_owned());
+    }
+    if unused.system_prompt {
+        notes.push("systemPrompt is not supported and was not used".to_owned());
+    }
+    notes.extend(server.app.settings().problems.iter().cloned());
+    notes
+}
+
+fn server_name(server: &McpServer) -> String {
+    let name = match server {
+        McpServer::Stdio(server) => &server.name,
+        McpServer::Http(server) => &server.name,
+        McpServer::Sse(server) => &server.name,
+        _ => return "one of an unknown kind".to_owned(),
+    };
+    text::shorten(&text::visible(name), 64)
+}

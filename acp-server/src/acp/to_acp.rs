@@ -1,0 +1,114 @@
+//! From the agent's updates to the protocol's, the same for a live turn and for a replay.
+
+mod tools;
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, EmbeddedResource, EmbeddedResourceResource, Notice, NoticeSeverity,
+    ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, UsageUpdate,
+};
+use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
+use bridle_session::{Content, Failure, MessageId};
+
+use super::text;
+
+pub(super) use self::tools::question;
+
+/// What a client is sent for an update that stands for itself. Empty for those that need more
+/// than the update: the mode and the model (whose lists belong to the session), notices (whose
+/// form depends on the client) and the end of a turn (which is an answer).
+pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
+    match update {
+        AgentUpdate::UserMessage { id, content } => content
+            .into_iter()
+            .map(|part| SessionUpdate::UserMessageChunk(chunk(&id, block(part))))
+            .collect(),
+        AgentUpdate::MessageChunk { id, text } => {
+            vec![SessionUpdate::AgentMessageChunk(chunk(&id, ContentBlock::from(text)))]
+        }
+        AgentUpdate::ThoughtChunk { id, text } => {
+            vec![SessionUpdate::AgentThoughtChunk(chunk(&id, ContentBlock::from(text)))]
+        }
+        AgentUpdate::ToolCall { id, name, arguments, status, display } => {
+            vec![tools::call(&id, name, &arguments, status, display)]
+        }
+        AgentUpdate::ToolCallUpdate { id, status, display } => {
+            vec![tools::update(&id, status, display)]
+        }
+        AgentUpdate::ToolProgress { id, text } => vec![tools::progress(&id, &text)],
+        AgentUpdate::Usage { used, size } => {
+            vec![SessionUpdate::UsageUpdate(UsageUpdate::new(used, size))]
+        }
+        AgentUpdate::Title(title) => {
+            let title = text::visible(&title).into_owned();
+            vec![SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title))]
+        }
+        AgentUpdate::Mode(_)
+        | AgentUpdate::Model(_)
+        | AgentUpdate::Notice { .. }
+        | AgentUpdate::TurnEnded { .. } => Vec::new(),
+    }
+}
+
+/// A piece of an answer that Bridle itself gives.
+pub(super) fn own_message(id: &MessageId, text: String) -> SessionUpdate {
+    SessionUpdate::AgentMessageChunk(chunk(id, ContentBlock::from(text)))
+}
+
+/// A notice for a client that shows notices.
+pub(super) fn notice(level: NoticeLevel, title: &str, detail: Option<&str>) -> SessionUpdate {
+    let severity = match level {
+        NoticeLevel::Info => NoticeSeverity::Info,
+        NoticeLevel::Warning => NoticeSeverity::Warning,
+        NoticeLevel::Error => NoticeSeverity::Error,
+    };
+    let detail = detail.map(|detail| text::visible_block(detail).into_owned());
+    SessionUpdate::Notice(
+        Notice::new(severity, text::visible(title).into_owned()).description(detail),
+    )
+}
+
+/// The same notice as the text of a message, for a client that shows messages only.
+pub(super) fn notice_text(level: NoticeLevel, title: &str, detail: Option<&str>) -> String {
+    let head = match level {
+        NoticeLevel::Info => "",
+        NoticeLevel::Warning => "Warning: ",
+        NoticeLevel::Error => "Error: ",
+    };
+    let title = text::visible(title);
+    match detail {
+        None => format!("*{head}{title}*\n\n"),
+        Some(detail) => format!("*{head}{title}*\n\n{}\n\n", text::visible_block(detail)),
+    }
+}
+
+/// The stop reason of a turn.
+///
+/// # Errors
+/// The failure of a turn that failed.
+pub(super) fn stop_reason(outcome: TurnOutcome) -> Result<StopReason, Failure> {
+    match outcome {
+        TurnOutcome::EndTurn => Ok(StopReason::EndTurn),
+        TurnOutcome::MaxTokens => Ok(StopReason::MaxTokens),
+        TurnOutcome::MaxTurnRequests => Ok(StopReason::MaxTurnRequests),
+        TurnOutcome::Refusal => Ok(StopReason::Refusal),
+        TurnOutcome::Cancelled => Ok(StopReason::Cancelled),
+        TurnOutcome::Failed(failure) => Err(failure),
+    }
+}
+
+fn chunk(id: &MessageId, content: ContentBlock) -> ContentChunk {
+    ContentChunk::new(content)
+        .message_id(agent_client_protocol::v1::schema::MessageId::new(id.as_str()))
+}
+
+fn block(content: Content) -> ContentBlock {
+    match content {
+        Content::Text { text } => ContentBlock::from(text),
+        Content::Resource { uri, mime_type, text } => {
+            let contents = TextResourceContents::new(text, uri).mime_type(mime_type);
+            let resource = EmbeddedResourceResource::TextResourceContents(contents);
+            ContentBlock::Resource(EmbeddedResource::new(resource))
+        }
+        Content::Link { uri, name } => ContentBlock::ResourceLink(ResourceLink::new(name, uri)),
+    }
+}
