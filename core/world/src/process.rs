@@ -1,7 +1,170 @@
 //! Commands under a supervisor: start, watch, cap, end.
+//!
+//! Each command gets a supervisor of its own (`supervisor`), an allow-listed environment, no
+//! terminal and no input. A call is over when the command's own process has ended, never when its
+//! output does: a background process that holds the pipe is given a moment and then ended.
+
+mod call;
+mod capture;
+mod environment;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bridle_compose::{Clock, SystemClock};
+use tokio_util::sync::CancellationToken;
+
+pub use capture::{Capture, HEAD_LIMIT, TAIL_LIMIT};
+pub use environment::Environment;
+
+use crate::supervisor::protocol::Request;
+
+/// How long a command may run when nobody said otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How long a command may run at most.
+pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Runs commands of this host. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Processes {
-    _private: (),
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    supervisor: PathBuf,
+    shell: &'static str,
+    environment: Environment,
+    clock: Arc<dyn Clock>,
+}
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct CommandSpec {
+    /// What the shell is to do (`bash` where there is one, otherwise `sh`).
+    pub command: String,
+    /// The absolute folder it runs in.
+    pub cwd: PathBuf,
+    /// How long it may run; the caller keeps it within [`MAX_TIMEOUT`].
+    pub timeout: Duration,
+}
+
+/// How a command ended: facts that do not exclude each other.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The exit code, unless a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Its time ran out and it was ended.
+    pub timed_out: bool,
+    /// The caller's token was cancelled and it was ended. A command whose token was cancelled
+    /// beforehand is not started and has neither code nor signal.
+    pub cancelled: bool,
+    /// How many background processes it left, which were ended.
+    pub survivors: usize,
+    /// How many of its processes could not be ended in time. The supervisor goes on trying.
+    pub left: usize,
+    /// What it wrote, errors included, in the order in which it was written.
+    pub output: Capture,
+}
+
+/// A command that could not be run or followed. A command that failed is [`Finished`] instead.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The working directory cannot be entered; nothing was started.
+    #[error("the working directory {} cannot be used: {reason}", path.display())]
+    WorkingDirectory {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The shell cannot be executed, or the command is too long; nothing was started.
+    #[error("{program} cannot be executed: {reason}")]
+    Program {
+        /// Which.
+        program: String,
+        /// The system's reason.
+        reason: String,
+    },
+    /// The supervisor failed, not the command; what the command did is unknown.
+    #[error("the command's supervisor failed: {reason}")]
+    Supervisor {
+        /// What happened.
+        reason: String,
+    },
+}
+
+impl Processes {
+    /// Commands run under `supervisor`: the absolute path of a program whose `main` calls
+    /// [`crate::supervisor::run_if_requested`], normally [`Processes::THIS_BINARY`]. They see
+    /// `environment` and nothing else of this process's variables.
+    pub fn new(supervisor: PathBuf, environment: Environment) -> Self {
+        Self::with_clock(supervisor, environment, Arc::new(SystemClock))
+    }
+
+    /// As [`Processes::new`], with time-outs measured by `clock`.
+    pub fn with_clock(
+        supervisor: PathBuf,
+        environment: Environment,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
+        Self { shared: Arc::new(Shared { supervisor, shell, environment, clock }) }
+    }
+
+    /// The running binary itself, also after the file was replaced by another version.
+    pub const THIS_BINARY: &str = "/proc/self/exe";
+
+    /// Runs a command to its end. On a time-out, and when `token` is cancelled, every process it
+    /// started gets SIGTERM and soon after SIGKILL. `on_output` sees what has been captured so
+    /// far, at most ten times a second and always after the last output.
+    ///
+    /// # Errors
+    /// [`ProcessError`] when the command could not be run. A non-zero exit is not an error.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends every process of the command, without waiting for it.
+    pub async fn run(
+        &self,
+        spec: CommandSpec,
+        token: CancellationToken,
+        on_output: impl FnMut(&Capture) + Send,
+    ) -> Result<Finished, ProcessError> {
+        if token.is_cancelled() {
+            return Ok(Finished::not_started());
+        }
+        let request = Request {
+            program: self.shared.shell.into(),
+            arguments: vec![OsString::from("-c"), spec.command.into()],
+            cwd: spec.cwd.into(),
+            environment: self.shared.environment.variables().to_vec(),
+        };
+        let clock = Arc::clone(&self.shared.clock);
+        let call = call::Call::start(&self.shared.supervisor, request, clock).await?;
+        call.finish(spec.timeout, token, on_output).await
+    }
+}
+
+impl std::fmt::Debug for Processes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Processes").field("supervisor", &self.shared.supervisor).finish()
+    }
+}
+
+impl Finished {
+    fn not_started() -> Self {
+        Self {
+            exit_code: None,
+            signal: None,
+            timed_out: false,
+            cancelled: true,
+            survivors: 0,
+            left: 0,
+            output: Capture::default(),
+        }
+    }
 }

@@ -1,1 +1,8 @@
-//! What needs unsafe code: the process hardening and, later, confinement.
+//! What needs unsafe code: the hardening of this process and, later, confinement of commands.
+//!
+//! The only part of Bridle where unsafe code is allowed; each use says why it is sound.
+
+pub(crate) mod descriptors;
+mod secrets;
+
+pub use secrets::{NotSingleThreaded, set_not_dumpable, take_secrets};

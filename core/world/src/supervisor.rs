@@ -1,10 +1,240 @@
 //! The supervisor: this binary, executed again before any runtime starts, that runs one command
 //! and ends every descendant of it.
+//!
+//! It is a process of its own because it must be the subreaper that orphans come back to: waiting
+//! for any child would steal exit statuses from the agent's runtime. It starts no thread, has an
+//! empty environment, and judges nothing. Its descriptors: 0 is the socket to the agent
+//! ([`protocol`]), 1 is the pipe that takes the command's output, 2 goes nowhere.
 
-use std::process::ExitCode;
+pub(crate) mod protocol;
+pub(crate) mod tree;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::stdio::{dup2_stdout, stdin, stdout};
+
+use crate::sandbox;
+use protocol::{MAX_REQUEST, Request, Status, Step};
+
+/// The hidden subcommand that makes the binary a supervisor.
+pub(crate) const SUBCOMMAND: &str = "__supervise";
+
+/// How a supervisor exits that could not start its command.
+const FAILED: u8 = 125;
+
+/// How often ended orphans are collected while the command runs.
+const REAP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long processes have to end by themselves after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_millis(200);
+
+/// How long SIGKILL may take before the agent is told that processes are left.
+const KILL_LIMIT: Duration = Duration::from_secs(3);
+
+/// The pause between two looks at processes that are about to end.
+const ROUND: Duration = Duration::from_millis(2);
+
+/// The pause between two tries once the agent was told that processes are left.
+const STUBBORN_ROUND: Duration = Duration::from_millis(500);
 
 /// Runs as the supervisor when this process was started as one; `None` otherwise. Call it first
 /// in `main`, before any thread exists.
 pub fn run_if_requested() -> Option<ExitCode> {
-    todo!()
+    let mut arguments = std::env::args_os().skip(1);
+    let requested = arguments.next()? == SUBCOMMAND && arguments.next().is_none();
+    requested.then(|| match supervise() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((step, error)) => {
+            report(&Status::Failed { step, error });
+            ExitCode::from(FAILED)
+        }
+    })
+}
+
+fn supervise() -> Result<(), (Step, String)> {
+    let setup = |what: &str, error: std::io::Error| (Step::Setup, format!("{what}: {error}"));
+    sandbox::descriptors::close_inherited().map_err(|e| setup("closing descriptors", e))?;
+    rustix::process::setsid().map_err(|e| setup("setsid", e.into()))?;
+    let me = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(me)).map_err(|e| setup("subreaper", e.into()))?;
+    let request = receive().map_err(|e| setup("reading the request", e))?;
+    let main = start(&request)?;
+    let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
+    report(&Status::Started);
+    Watch { me, main, running: true, children: true }.run(handle);
+    Ok(())
+}
+
+/// Reads the one request line.
+fn receive() -> std::io::Result<Request> {
+    let mut line = Vec::new();
+    let mut buffer = vec![0; 64 * 1024];
+    while !line.ends_with(b"\n") {
+        let count = rustix::io::retry_on_intr(|| rustix::io::read(stdin(), &mut buffer))?;
+        line.extend(buffer.iter().take(count));
+        if count == 0 || line.len() > MAX_REQUEST {
+            return Err(std::io::ErrorKind::InvalidData.into());
+        }
+    }
+    serde_json::from_slice(&line).map_err(std::io::Error::from)
+}
+
+/// Starts the command and lets go of its output pipe.
+#[expect(clippy::disallowed_methods, reason = "the supervisor is where commands start")]
+fn start(request: &Request) -> Result<Pid, (Step, String)> {
+    let setup = |error: std::io::Error| (Step::Setup, error.to_string());
+    let output = stdout().try_clone_to_owned().map_err(setup)?;
+    let errors = output.try_clone().map_err(setup)?;
+    let nowhere = fs_err::OpenOptions::new().write(true).open("/dev/null").map_err(setup)?;
+    dup2_stdout(&nowhere).map_err(|error| setup(error.into()))?;
+    let cwd = Path::new(&request.cwd);
+    let mut command = Command::new(&request.program);
+    command
+        .args(&request.arguments)
+        .env_clear()
+        .envs(request.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(cwd)
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::from(errors))
+        .process_group(0);
+    let child = command.spawn().map_err(|error| {
+        // The error is the same for a missing folder and a missing program.
+        match fs_err::read_dir(cwd) {
+            Err(reason) => (Step::WorkingDirectory, reason.to_string()),
+            Ok(_) => (Step::Program, error.to_string()),
+        }
+    })?;
+    i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| (Step::Setup, "the command has no process number".to_owned()))
+}
+
+/// Tells the agent. An agent that is gone cannot be told, and its end is noticed elsewhere.
+fn report(status: &Status) {
+    let Ok(mut line) = serde_json::to_vec(status) else { return };
+    line.push(b'\n');
+    let mut rest = line.as_slice();
+    while !rest.is_empty() {
+        match rustix::io::retry_on_intr(|| rustix::io::write(stdin(), rest)) {
+            Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+            Err(_) => return,
+        }
+    }
+}
+
+/// What a supervisor knows of its command.
+struct Watch {
+    me: Pid,
+    main: Pid,
+    /// The command's own process has not ended.
+    running: bool,
+    /// Some child of the supervisor, adopted ones included, has not been collected.
+    children: bool,
+}
+
+impl Watch {
+    /// Follows the command until nothing of it is left or the agent says stop, then ends the rest.
+    fn run(mut self, handle: Option<OwnedFd>) {
+        while !self.stop_requested(handle.as_ref()) {
+            self.reap();
+            if !self.children {
+                report(&Status::Done { survivors: 0, left: 0 });
+                return;
+            }
+        }
+        self.end_all();
+    }
+
+    /// Waits for the agent, the command's end or the next time to reap. True when the agent is
+    /// gone or has shut down its half of the socket.
+    fn stop_requested(&self, handle: Option<&OwnedFd>) -> bool {
+        let control = stdin();
+        let mut waited = vec![PollFd::new(&control, PollFlags::IN)];
+        // A process that has ended stays readable, which would make this a busy loop.
+        if let Some(handle) = handle.filter(|_| self.running) {
+            waited.push(PollFd::new(handle, PollFlags::IN));
+        }
+        pause(&mut waited, REAP_INTERVAL);
+        // The agent sends nothing after its request: whatever is heard is the end.
+        waited.first().is_some_and(|control| !control.revents().is_empty())
+    }
+
+    /// Collects what has ended, and reports the end of the command's own process.
+    fn reap(&mut self) {
+        loop {
+            match rustix::process::wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.main => {
+                    self.running = false;
+                    report(&Status::Exited {
+                        code: status.exit_status(),
+                        signal: status.terminating_signal(),
+                    });
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    self.children = false;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// SIGTERM, a short grace, then SIGKILL in rounds until no descendant is left. Orphans come
+    /// back to this process, so a round also finds what was forked while the last one ran.
+    fn end_all(&mut self) {
+        self.reap();
+        let first = self.alive();
+        let survivors = first.iter().filter(|process| !self.is_main(process)).count();
+        for process in &first {
+            process.signal(Signal::TERM);
+        }
+        let patience = Instant::now() + TERM_GRACE;
+        while self.children && Instant::now() < patience {
+            pause(&mut [], ROUND);
+            self.reap();
+        }
+        let limit = Instant::now() + KILL_LIMIT;
+        let mut told = false;
+        while self.children {
+            let alive = self.alive();
+            for process in &alive {
+                process.signal(Signal::KILL);
+            }
+            if !told && Instant::now() > limit {
+                told = true;
+                report(&Status::Done { survivors, left: alive.len() });
+            }
+            pause(&mut [], if told { STUBBORN_ROUND } else { ROUND });
+            self.reap();
+        }
+        if !told {
+            report(&Status::Done { survivors, left: 0 });
+        }
+    }
+
+    fn alive(&self) -> Vec<tree::Process> {
+        let mut found = tree::descendants(self.me.as_raw_nonzero().get());
+        found.retain(|process| !process.zombie);
+        found
+    }
+
+    fn is_main(&self, process: &tree::Process) -> bool {
+        process.pid() == self.main.as_raw_nonzero().get()
+    }
+}
+
+/// Waits for `descriptors` or for `limit`, whatever comes first.
+fn pause(descriptors: &mut [PollFd<'_>], limit: Duration) {
+    // An interruption only makes the wait shorter.
+    poll(descriptors, Timespec::try_from(limit).ok().as_ref()).ok();
 }

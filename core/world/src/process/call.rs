@@ -1,0 +1,264 @@
+//! One running command, seen from the agent: its supervisor, its output, its clocks.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bridle_compose::{Clock, Sleep};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+
+use super::{Capture, Finished, ProcessError};
+use crate::supervisor::SUBCOMMAND;
+use crate::supervisor::protocol::{Request, Status, Step};
+
+/// How long output is awaited after the command has ended: something in the background may hold
+/// the pipe for as long as it likes.
+const DRAIN_GRACE: Duration = Duration::from_millis(150);
+
+/// How long a supervisor may take to end everything. It reports leftovers well before.
+const STOP_LIMIT: Duration = Duration::from_secs(6);
+
+/// The shortest time between two looks at live output.
+const LIVE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The size asked for the output pipe, in bytes; a larger pipe means fewer wake-ups.
+const PIPE_SIZE: usize = 1024 * 1024;
+
+/// The size of one read, in bytes.
+const READ_SIZE: usize = 128 * 1024;
+
+/// A command under its supervisor. Dropping it closes the socket, and the supervisor takes that
+/// as the order to end everything.
+pub(super) struct Call {
+    supervisor: Child,
+    status: Lines<BufReader<OwnedReadHalf>>,
+    /// Shut down by being dropped.
+    control: Option<OwnedWriteHalf>,
+    output: Receiver,
+    program: String,
+    cwd: std::ffi::OsString,
+    clock: Arc<dyn Clock>,
+}
+
+/// A wait that may not be running.
+type Timer = Option<Sleep>;
+
+/// What has happened so far.
+struct Course {
+    finished: Finished,
+    /// The command's own process has ended.
+    exited: bool,
+    /// The supervisor has reported that nothing is left.
+    done: bool,
+    /// Nothing holds the output pipe any more.
+    silent: bool,
+    deadline: Timer,
+    /// Bounds the wait for output after the end, and for the supervisor after a stop.
+    patience: Timer,
+    /// Runs while live output must not be shown again yet.
+    quiet: Timer,
+    unseen: bool,
+}
+
+impl Call {
+    /// Starts a supervisor and gives it the request.
+    pub(super) async fn start(
+        supervisor: &Path,
+        request: Request,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ProcessError> {
+        let mut line = serde_json::to_vec(&request).map_err(failure)?;
+        line.push(b'\n');
+        let (child, control, output) = spawn(supervisor).map_err(failure)?;
+        let (status, mut control) = control.into_split();
+        // A supervisor that cannot take the request says why on its way out.
+        drop(control.write_all(&line).await);
+        Ok(Self {
+            supervisor: child,
+            status: BufReader::new(status).lines(),
+            control: Some(control),
+            output,
+            program: request.program.to_string_lossy().into_owned(),
+            cwd: request.cwd,
+            clock,
+        })
+    }
+
+    /// Follows the command to its end.
+    pub(super) async fn finish(
+        mut self,
+        timeout: Duration,
+        token: CancellationToken,
+        mut on_output: impl FnMut(&Capture) + Send,
+    ) -> Result<Finished, ProcessError> {
+        let mut course = Course::new(self.clock.sleep(timeout));
+        let mut buffer = Vec::with_capacity(READ_SIZE);
+        while !(course.done && course.silent) {
+            tokio::select! {
+                biased;
+                () = token.cancelled(), if self.control.is_some() => {
+                    course.finished.cancelled = !course.exited;
+                    self.stop(&mut course);
+                }
+                () = expired(&mut course.deadline) => {
+                    course.finished.timed_out = true;
+                    self.stop(&mut course);
+                }
+                line = self.status.next_line(), if !course.done => {
+                    let Some(line) = line.map_err(failure)? else {
+                        return Err(self.died().await);
+                    };
+                    let status = serde_json::from_str(&line).map_err(failure)?;
+                    self.take(status, &mut course)?;
+                }
+                read = self.output.read_buf(&mut buffer), if !course.silent => {
+                    course.silent = read.map_err(failure)? == 0;
+                    course.finished.output.push(&buffer);
+                    course.unseen |= !buffer.is_empty();
+                    buffer.clear();
+                    if course.exited && course.silent {
+                        self.stop(&mut course);
+                    }
+                }
+                () = expired(&mut course.patience) => {
+                    if course.done {
+                        course.silent = true;
+                    } else if self.control.is_some() {
+                        self.stop(&mut course);
+                    } else {
+                        return Err(self.stuck());
+                    }
+                }
+                () = expired(&mut course.quiet) => {}
+            }
+            if course.unseen && course.quiet.is_none() {
+                course.unseen = false;
+                course.quiet = Some(self.clock.sleep(LIVE_INTERVAL));
+                on_output(&course.finished.output);
+            }
+        }
+        if course.unseen {
+            on_output(&course.finished.output);
+        }
+        if course.finished.left == 0 {
+            self.supervisor.wait().await.map_err(failure)?;
+        }
+        Ok(course.finished)
+    }
+
+    /// Orders the end of everything.
+    fn stop(&mut self, course: &mut Course) {
+        course.deadline = None;
+        if self.control.take().is_some() && !course.done {
+            course.patience = Some(self.clock.sleep(STOP_LIMIT));
+        }
+    }
+
+    /// Notes what the supervisor reported.
+    fn take(&mut self, status: Status, course: &mut Course) -> Result<(), ProcessError> {
+        match status {
+            Status::Started => {}
+            Status::Failed { step, error } => return Err(self.refused(step, error)),
+            Status::Exited { code, signal } => {
+                course.exited = true;
+                course.deadline = None;
+                course.finished.exit_code = code;
+                course.finished.signal = signal;
+                if course.silent {
+                    self.stop(course);
+                } else if self.control.is_some() {
+                    course.patience = Some(self.clock.sleep(DRAIN_GRACE));
+                }
+            }
+            Status::Done { survivors, left } => {
+                course.done = true;
+                course.finished.survivors = survivors;
+                course.finished.left = left;
+                course.patience = Some(self.clock.sleep(DRAIN_GRACE));
+            }
+        }
+        Ok(())
+    }
+
+    fn refused(&self, step: Step, reason: String) -> ProcessError {
+        match step {
+            Step::Setup => ProcessError::Supervisor { reason },
+            Step::WorkingDirectory => {
+                ProcessError::WorkingDirectory { path: self.cwd.clone().into(), reason }
+            }
+            Step::Program => ProcessError::Program { program: self.program.clone(), reason },
+        }
+    }
+
+    /// The supervisor ended without a last word.
+    async fn died(&mut self) -> ProcessError {
+        match self.supervisor.wait().await {
+            Ok(status) => failure(format!("it ended early ({status})")),
+            Err(error) => failure(error),
+        }
+    }
+
+    /// The supervisor neither ends its command nor says that it cannot.
+    fn stuck(&mut self) -> ProcessError {
+        drop(self.supervisor.start_kill());
+        failure("it did not end the command in time; processes may be left")
+    }
+}
+
+impl Course {
+    fn new(deadline: Sleep) -> Self {
+        Self {
+            finished: Finished { cancelled: false, ..Finished::not_started() },
+            exited: false,
+            done: false,
+            silent: false,
+            deadline: Some(deadline),
+            patience: None,
+            quiet: None,
+            unseen: false,
+        }
+    }
+}
+
+/// Completes once the timer does, and clears it; never when there is none. Cancel safe.
+async fn expired(timer: &mut Timer) {
+    match timer {
+        Some(running) => running.await,
+        None => std::future::pending().await,
+    }
+    *timer = None;
+}
+
+/// Executes the supervisor with an empty environment and three descriptors: the socket, the
+/// write end of the output pipe, and nothing.
+#[expect(clippy::disallowed_methods, reason = "the one place where the agent starts processes")]
+fn spawn(supervisor: &Path) -> std::io::Result<(Child, UnixStream, Receiver)> {
+    let (ours, theirs) = StdUnixStream::pair()?;
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // A smaller pipe works as well; the limit for unprivileged users may be used up.
+    rustix::pipe::fcntl_setpipe_size(&reader, PIPE_SIZE).ok();
+    ours.set_nonblocking(true)?;
+    let control = UnixStream::from_std(ours)?;
+    let output = Receiver::from_owned_fd(reader)?;
+    let child = Command::new(supervisor)
+        .arg(SUBCOMMAND)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::from(writer))
+        .stderr(Stdio::null())
+        .spawn()?;
+    Ok((child, control, output))
+}
+
+fn failure(reason: impl std::fmt::Display) -> ProcessError {
+    ProcessError::Supervisor { reason: reason.to_string() }
+}

@@ -1,0 +1,86 @@
+//! Keys leave the environment before anything else runs.
+//!
+//! Removing a variable is not enough: `/proc/PID/environ` shows the memory that the process was
+//! started with, to every process of the same user. The bytes themselves are overwritten.
+
+#![expect(unsafe_code, reason = "the environment block is reached through raw pointers only")]
+
+use std::ffi::{CStr, c_char};
+
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+/// The environment may only be changed while the process has one thread.
+#[derive(Debug, thiserror::Error)]
+#[error("the environment cannot be changed safely: {0}")]
+pub struct NotSingleThreaded(String);
+
+/// Reads every variable whose name `is_secret`, overwrites its value where the process was given
+/// it, and removes it from the environment. Call it first in `main`, before any thread exists.
+/// Variables whose name is not UTF-8 are left alone; a value that is not UTF-8 is taken lossily.
+///
+/// # Errors
+/// [`NotSingleThreaded`] when another thread runs or that cannot be told; nothing is changed.
+pub fn take_secrets(
+    is_secret: impl Fn(&str) -> bool,
+) -> Result<Vec<(String, String)>, NotSingleThreaded> {
+    let threads = fs_err::read_dir("/proc/self/task")
+        .map_err(|error| NotSingleThreaded(error.to_string()))?
+        .count();
+    if threads != 1 {
+        return Err(NotSingleThreaded(format!("{threads} threads are running")));
+    }
+    // SAFETY: this process has one thread, as checked, so nothing reads or changes the
+    // environment while this runs.
+    let taken = unsafe { overwrite(&is_secret) };
+    for (name, _) in &taken {
+        // SAFETY: as above.
+        unsafe { std::env::remove_var(name) };
+    }
+    Ok(taken)
+}
+
+unsafe extern "C" {
+    /// The C library's list of `NAME=VALUE` strings, ended by a null pointer.
+    static environ: *const *mut c_char;
+}
+
+/// Copies and zeroes the values of matching variables, in place.
+///
+/// # Safety
+/// No other thread may run.
+unsafe fn overwrite(is_secret: &impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let mut taken = Vec::new();
+    // SAFETY: `environ` is set by the C library before `main`; the caller excludes other threads.
+    let mut entry = unsafe { environ };
+    // SAFETY: `entry` is null or points into the list, which ends with a null pointer; the loop
+    // stops there. `is_secret` gets a copy and cannot reach the list through it.
+    while !entry.is_null() && !unsafe { *entry }.is_null() {
+        // SAFETY: as above; each pointer in the list is a C string that stays where it is.
+        let text = unsafe { *entry };
+        // SAFETY: as above; the bytes are copied before they are overwritten.
+        let bytes = unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
+        let split = bytes.iter().position(|byte| *byte == b'=');
+        if let Some((name, value)) = split.and_then(|at| bytes.split_at_checked(at))
+            && let Ok(name) = str::from_utf8(name)
+            && is_secret(name)
+        {
+            let value = value.get(1..).unwrap_or_default();
+            // SAFETY: the value starts behind the name and its `=` and has `value.len()` bytes
+            // before the terminator. The kernel (or the C library) gave it to us writable.
+            unsafe { text.add(name.len() + 1).write_bytes(0, value.len()) };
+            taken.push((name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+        }
+        // SAFETY: the entry was not the null pointer at the end, so there is one behind it.
+        entry = unsafe { entry.add(1) };
+    }
+    taken
+}
+
+/// Makes this process's memory unreadable for other processes of the same user, and keeps it out
+/// of core dumps. Root can still read it.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn set_not_dumpable() -> std::io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}

@@ -1,0 +1,67 @@
+//! What the agent and the supervisor of one command say to each other: one request line in, status
+//! lines out, over one socket. The end of the agent's half of it means "end everything", whether
+//! the agent shut it down or died.
+
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest request that a supervisor accepts, in bytes. Above what the kernel takes as
+/// arguments and environment of one program.
+pub(crate) const MAX_REQUEST: usize = 16 * 1024 * 1024;
+
+/// The command to run. It travels over the socket and never in arguments or environment of the
+/// supervisor, where others could read it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// Absolute path of the program.
+    pub program: OsString,
+    /// Its arguments, without the program's own name.
+    pub arguments: Vec<OsString>,
+    /// The absolute folder it runs in.
+    pub cwd: OsString,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// What a supervisor reports: `Failed` alone, or `Started`, `Exited` and `Done` in this order.
+/// A report that stops before that means that the supervisor itself failed.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Status {
+    /// Nothing was started.
+    Failed {
+        /// What could not be done.
+        step: Step,
+        /// Why.
+        error: String,
+    },
+    /// The command runs.
+    Started,
+    /// The command's own process has ended; what it left behind may still run.
+    Exited {
+        /// Its exit code, unless a signal ended it.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
+    /// No descendant runs any more, except for `left`.
+    Done {
+        /// How many background processes had to be ended.
+        survivors: usize,
+        /// How many could not be ended in time; the supervisor goes on trying.
+        left: usize,
+    },
+}
+
+/// The steps before a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// Making the process a supervisor, or reading the request.
+    Setup,
+    /// Entering the working directory.
+    WorkingDirectory,
+    /// Executing the program.
+    Program,
+}

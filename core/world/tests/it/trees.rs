@@ -1,0 +1,187 @@
+//! Whole process trees: nothing survives the end of a call, whatever it did to get away.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use bridle_world::process::{Finished, ProcessError};
+use tokio_util::sync::CancellationToken;
+
+use crate::rig::{GateReader, MARK, Rig, probe, text};
+
+/// Every way to get away from a parent. All members hold the gate `tree` open for writing and
+/// say a line when they are in place.
+const TREE: &str = r#"
+exec 9>tree
+sleep 600 &
+setsid sleep 600 &
+nohup sleep 600 >/dev/null 2>&1 &
+( setsid bash -c 'echo grandchild >&9; sleep 600 & exec sleep 600' & )
+bash -c 'trap "" TERM HUP INT; echo stubborn >&9; while :; do sleep 600; done' &
+setsid bash -c 'trap "" TERM HUP INT; echo stubborn >&9; while :; do sleep 600; done' &
+( ( trap "" TERM HUP; echo daemon >&9; exec setsid sleep 600 >/dev/null 2>&1 </dev/null ) & )
+"#;
+
+/// How many members say a line, and how many processes the tree has besides its shell at least.
+const LINES: usize = 4;
+const MEMBERS: usize = 8;
+
+fn tree_then(last: &str) -> String {
+    format!("{TREE}\n{last}")
+}
+
+/// Waits until the tree stands, and returns the reader that ends when all of it is gone.
+async fn standing(rig: &Rig, gate: &Path) -> GateReader {
+    let gate = gate.to_owned();
+    let reader = apart(move || {
+        let mut reader = GateReader::open(&gate);
+        for _ in 0..LINES {
+            reader.line().expect("the tree fell before it stood");
+        }
+        reader
+    })
+    .await;
+    let marked = rig.marked();
+    assert!(marked.len() >= MEMBERS, "the probe of the process table sees too little: {marked:?}");
+    reader
+}
+
+/// Does what blocks on a thread of its own. A runtime's blocking thread would keep a test that
+/// has failed from ending.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || done.send(work()).ok());
+    result.await.unwrap()
+}
+
+/// Waits for `reader`'s gate to be let go by everybody.
+async fn fallen(mut reader: GateReader) {
+    assert_eq!(apart(move || reader.line()).await, None);
+}
+
+/// Follows a call that must not end before `act` is through.
+async fn beside(
+    call: impl Future<Output = Result<Finished, ProcessError>>,
+    act: impl Future<Output = ()>,
+) -> Finished {
+    let (mut call, mut act) = (std::pin::pin!(call), std::pin::pin!(act));
+    tokio::select! {
+        early = &mut call => panic!("the call ended early: {early:?}"),
+        () = &mut act => {}
+    }
+    call.await.unwrap()
+}
+
+#[tokio::test]
+async fn a_cancel_leaves_nothing() {
+    let rig = Rig::new();
+    let token = CancellationToken::new();
+    let gate = rig.gate("tree");
+    let spec = rig.spec(&tree_then("echo up; sleep 600"));
+    let finished = beside(rig.processes.run(spec, token.clone(), |_| ()), async {
+        standing(&rig, &gate).await;
+        token.cancel();
+    })
+    .await;
+    assert_eq!(rig.marked(), Vec::<String>::new());
+    assert!(finished.cancelled && !finished.timed_out, "{finished:?}");
+    assert_eq!((finished.signal, finished.left), (Some(15), 0));
+    assert_eq!(text(&finished), "up\n");
+}
+
+#[tokio::test]
+async fn a_time_out_leaves_nothing() {
+    let rig = Rig::new();
+    let gate = rig.gate("tree");
+    let command = tree_then("trap '' TERM; echo up; while :; do sleep 600; done");
+    let finished = beside(rig.run(&command), async {
+        standing(&rig, &gate).await;
+        rig.clock.time_out();
+    })
+    .await;
+    assert_eq!(rig.marked(), Vec::<String>::new());
+    assert!(finished.timed_out && !finished.cancelled, "{finished:?}");
+}
+
+#[tokio::test]
+async fn a_normal_end_leaves_nothing_and_counts_what_was_left() {
+    let rig = Rig::new();
+    let (gate, go) = (rig.gate("tree"), rig.gate("go"));
+    let command = tree_then("echo hi; read line <go; exit 3");
+    let finished = beside(rig.run(&command), async {
+        standing(&rig, &gate).await;
+        std::thread::spawn(|| fs_err::write(go, "go\n").unwrap());
+    })
+    .await;
+    assert_eq!(rig.marked(), Vec::<String>::new());
+    assert_eq!((finished.exit_code, text(&finished).as_str()), (Some(3), "hi\n"));
+    assert!(finished.survivors >= MEMBERS, "{finished:?}");
+    assert!(!finished.timed_out && !finished.cancelled);
+}
+
+#[tokio::test]
+async fn a_dropped_call_leaves_nothing() {
+    let rig = Rig::new();
+    let gate = rig.gate("tree");
+    let command = tree_then("sleep 600");
+    let reader = tokio::select! {
+        finished = rig.run(&command) => panic!("it ended: {finished:?}"),
+        reader = standing(&rig, &gate) => reader,
+    };
+    fallen(reader).await;
+    assert_eq!(rig.marked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
+async fn a_killed_host_leaves_nothing() {
+    let rig = Rig::new();
+    let gate = rig.gate("tree");
+    // The host's commands do not inherit the mark: the shell sets it for the tree.
+    let (folder, mark) = (rig.folder.path().display(), &rig.mark);
+    let command = format!("cd {folder}; export {MARK}={mark}; {}", tree_then("sleep 600"));
+    let mut host = tokio::process::Command::new(probe())
+        .args(["host", &command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let reader = tokio::select! {
+        status = host.wait() => panic!("the host ended: {status:?}"),
+        reader = standing(&rig, &gate) => reader,
+    };
+    host.kill().await.unwrap();
+    fallen(reader).await;
+    assert_eq!(rig.marked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_background_process_that_holds_the_pipe_does_not_hold_the_call() {
+    let rig = Rig::new();
+    for command in ["sleep 600 & echo hi", "setsid sleep 600 & echo hi", "(sleep 600 &) ; echo hi"]
+    {
+        // No time-out can pass on this clock: were the end of the pipe awaited, this would hang.
+        let finished = rig.run(command).await.unwrap();
+        assert_eq!(text(&finished), "hi\n", "{command}");
+        assert_eq!((finished.exit_code, finished.survivors), (Some(0), 1), "{command}");
+    }
+    assert_eq!(rig.marked(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn output_that_trails_the_command_is_kept() {
+    let finished = Rig::new().run("echo one > >(cat; echo two)").await.unwrap();
+    assert_eq!(text(&finished), "one\ntwo\n");
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the host counts its own children")]
+async fn many_commands_at_once_leave_no_zombie() {
+    let output = tokio::process::Command::new(probe())
+        .args(["crowd", "sleep 600 & (true &); echo here", "50"])
+        .output()
+        .await
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.matches("here\n").count(), 50, "{text}");
+    assert!(text.ends_with("children: 0\n"), "{text}");
+}
