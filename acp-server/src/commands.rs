@@ -1,1 +1,171 @@
-//! What a person can type: one file per command.
+//! What a person can type: one file per command, and how each ends.
+//!
+//! Parses the command line, sets up tracing and the runtime, and runs one command. Standard
+//! output belongs to the command's result (for `acp`: to the protocol); everything else goes to
+//! standard error.
+
+mod acp;
+mod config;
+#[cfg(feature = "demo")]
+mod demo;
+mod diagnostics;
+mod doctor;
+mod exec;
+mod plain;
+mod sessions;
+mod signals;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, Subcommand};
+
+use crate::composition::App;
+use crate::config::{Environment, Overrides};
+
+pub use exec::ExecArguments;
+
+/// The worker threads of the runtime. A session is one task, and what blocks runs elsewhere.
+const WORKERS: usize = 2;
+
+/// The most threads for blocking work: the disk, searches, standard input.
+const MAX_BLOCKING_THREADS: usize = 32;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the model, the session or the machine failed, or an answer was cut at its limit
+  2    the command line is wrong
+  3    the model refused, a limit stopped the turn, or something needed a permission that was
+       not given (exec)
+  130  cancelled
+
+Files: config.toml and credentials.toml in $BRIDLE_HOME or the platform's configuration folder
+(`bridle config path`). BRIDLE_LOG=debug writes a trace to standard error.";
+
+/// A coding agent that editors and programs drive over the Agent Client Protocol.
+#[derive(Debug, Parser)]
+#[command(name = "bridle", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve an ACP client on standard input and output; this is what an editor starts.
+    Acp {
+        /// The model of new sessions, as provider/model.
+        #[arg(long, value_name = "PROVIDER/MODEL")]
+        model: Option<String>,
+    },
+    /// Do one thing without an editor: answer on standard output, progress on standard error.
+    #[command(after_help = EXIT_CODES)]
+    Exec(ExecArguments),
+    /// Show the whole job without any key, against a scripted model on this machine.
+    #[cfg(feature = "demo")]
+    Demo,
+    /// Look at stored sessions.
+    #[command(subcommand)]
+    Sessions(sessions::Action),
+    /// Look at the configuration.
+    #[command(subcommand)]
+    Config(config::Action),
+    /// Check that this installation can work.
+    Doctor,
+}
+
+/// How a command ended; the numbers are promised in `--help`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// It did what was asked.
+    Done = 0,
+    /// Something failed, and standard error says what.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// Refused by the model, stopped by a limit, or short of a permission.
+    Blocked = 3,
+    /// A person stopped it.
+    Cancelled = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Last words on standard error, for failures before there is any command.
+pub fn give_up(error: &dyn std::fmt::Display) -> ExitCode {
+    say(format_args!("bridle: {error}"));
+    Exit::Failed.into()
+}
+
+/// One line on standard error. It has no other reader than a person, so its failure is ignored.
+fn say(line: std::fmt::Arguments<'_>) {
+    drop(writeln!(io::stderr(), "{line}"));
+}
+
+/// Parses the command line and runs one command to its end.
+pub fn main(arguments: impl IntoIterator<Item = OsString>, environment: Environment) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            // Help that nobody can read is no failure of the program.
+            drop(error.print());
+            return exit.into();
+        }
+    };
+    diagnostics::start(environment.text("BRIDLE_LOG"));
+    match run(arguments.command, environment) {
+        Ok(exit) => exit.into(),
+        // The reader of our output went away, as in `bridle sessions list | head -1`.
+        Err(error) if is_broken_pipe(&error) => Exit::Failed.into(),
+        Err(error) => give_up(&format!("{error:#}")),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_error = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    io_error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
+    match command {
+        Command::Acp { model } => {
+            let app = app(environment, Overrides { model, mode: None });
+            block_on(acp::run(app))
+        }
+        Command::Exec(arguments) => {
+            let overrides = arguments.overrides();
+            block_on(exec::run(app(environment, overrides), arguments))
+        }
+        #[cfg(feature = "demo")]
+        Command::Demo => block_on(demo::run()),
+        Command::Sessions(action) => sessions::run(&app(environment, Overrides::default()), action),
+        Command::Config(action) => config::run(&app(environment, Overrides::default()), action),
+        Command::Doctor => block_on(doctor::run(app(environment, Overrides::default()))),
+    }
+}
+
+fn app(environment: Environment, overrides: Overrides) -> Arc<App> {
+    Arc::new(App::new(environment, overrides))
+}
+
+fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .enable_all()
+        .build()?;
+    let result = runtime.block_on(future);
+    // A thread may still wait in a read of standard input, which nothing can interrupt. Whatever
+    // must be finished was awaited by the command.
+    runtime.shutdown_background();
+    result
+}

@@ -1,17 +1,41 @@
 //! The composition root: the one place that names every provider and joins them to a session.
+//!
+//! [`App`] belongs to the process; [`App::agent_parts`] makes what belongs to one session. It
+//! decides nothing about a turn and knows no protocol.
 
-use std::sync::Arc;
+mod no_store;
+mod providers;
 
-use bridle_agent::{AgentParts, AgentUpdate, Approver, Mode};
-use bridle_session::{Header, Route, Session};
-use bridle_store::{LogWriter, SessionStore};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bridle_agent::{AgentParts, AgentUpdate, Approver, Mode, Sandboxing};
+use bridle_compose::{Clock, SystemClock, TaskSet};
+use bridle_model::Catalogue;
+use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
+use bridle_store::{FileStore, LogWriter, SessionStore};
+use bridle_toolkit::ToolWorld;
+use bridle_world::Roots;
+use bridle_world::process::Processes;
 use tokio::sync::mpsc;
 
-use crate::config::Settings;
+use crate::config::{self, Environment, Overrides, PROVIDERS, Places, Settings};
+use no_store::NoStore;
+use providers::Providers;
+
+/// The settings in force, shared with the model source. Replaced as a whole, never changed.
+type CurrentSettings = Arc<RwLock<Arc<Settings>>>;
 
 /// The program's providers, shared by all sessions of the process.
 pub struct App {
-    _private: (),
+    environment: Environment,
+    overrides: Overrides,
+    settings: CurrentSettings,
+    store: Arc<dyn SessionStore>,
+    models: Arc<Providers>,
+    processes: Processes,
+    clock: Arc<dyn Clock>,
+    tasks: TaskSet,
 }
 
 /// A model that a client can choose.
@@ -21,6 +45,15 @@ pub struct ModelChoice {
     pub route: Route,
     /// The name a person reads.
     pub name: String,
+}
+
+impl ModelChoice {
+    fn of_route(route: &Route) -> Self {
+        let known = Catalogue::builtin().find(route);
+        let unlisted = || format!("{route} (not in the catalogue: small limits assumed)");
+        let name = known.map_or_else(unlisted, |model| model.name.clone());
+        Self { route: route.clone(), name }
+    }
 }
 
 /// A session to be started by [`App::agent_parts`].
@@ -36,55 +69,170 @@ pub struct SessionSeed {
 }
 
 impl App {
+    /// Reads the configuration and joins the real providers. Needs no home, no file and no
+    /// network; what is wrong is in [`Settings::problems`].
+    pub fn new(environment: Environment, overrides: Overrides) -> Self {
+        let settings = config::load(&environment, &overrides);
+        let store: Arc<dyn SessionStore> = match &settings.state {
+            Some(state) => Arc::new(FileStore::new(state)),
+            None => Arc::new(NoStore),
+        };
+        let settings: CurrentSettings = Arc::new(RwLock::new(Arc::new(settings)));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let models = Arc::new(Providers::new(Arc::clone(&settings), Arc::clone(&clock)));
+        Self {
+            environment,
+            overrides,
+            settings,
+            store,
+            models,
+            processes: Processes::new(
+                Processes::THIS_BINARY.into(),
+                bridle_world::process::Environment::from_process(),
+            ),
+            clock,
+            tasks: TaskSet::new(),
+        }
+    }
+
     /// The settings now in force.
     pub fn settings(&self) -> Arc<Settings> {
-        todo!()
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads the configuration again (on `authenticate`). Running sessions keep their route; the
-    /// keys they use are the new ones.
+    /// keys they use are the new ones. The folder of sessions stays. Blocks on a few small files.
     pub fn reload(&self) {
-        todo!()
+        let mut settings = config::load(&self.environment, &self.overrides);
+        settings.state.clone_from(&self.settings().state);
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// Whether any provider could answer now.
     pub fn has_credentials(&self) -> bool {
-        todo!()
+        self.settings().providers.iter().any(config::ProviderSettings::is_usable)
     }
 
     /// The session store. Its methods block: call them off the async threads.
     pub fn store(&self) -> Arc<dyn SessionStore> {
-        todo!()
+        Arc::clone(&self.store)
+    }
+
+    /// The tasks of the process; [`App::close`] ends them.
+    pub fn tasks(&self) -> &TaskSet {
+        &self.tasks
+    }
+
+    /// Where commands run.
+    pub fn processes(&self) -> &Processes {
+        &self.processes
+    }
+
+    /// Ends every task and waits for it.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a later call waits for the rest.
+    pub async fn close(&self) {
+        self.tasks.close().await;
     }
 
     /// The models a client may choose now, the default first. Never empty: without a key it lists
     /// the catalogue's defaults.
     pub fn models(&self) -> Vec<ModelChoice> {
-        todo!()
+        let settings = self.settings();
+        let usable = |name: &str| settings.provider(name).is_some_and(|p| p.is_usable());
+        let catalogue = Catalogue::builtin();
+        let offered = catalogue.models().iter().filter(|model| usable(&model.provider));
+        let mut choices: Vec<_> = settings.route.iter().map(ModelChoice::of_route).collect();
+        for model in offered {
+            let route = model.route();
+            if choices.iter().all(|known| known.route != route) {
+                choices.push(ModelChoice { route, name: model.name.clone() });
+            }
+        }
+        if choices.is_empty() {
+            let defaults = PROVIDERS.iter().filter_map(|p| catalogue.default_for(p.name));
+            choices.extend(defaults.map(|model| ModelChoice::of_route(&model.route())));
+        }
+        choices
     }
 
     /// The modes a client may choose.
     pub fn modes(&self) -> Vec<Mode> {
-        todo!()
+        let full_access = self.settings().full_access;
+        Mode::ALL.into_iter().filter(|mode| *mode != Mode::FullAccess || full_access).collect()
     }
 
     /// The header of a session that begins now in `cwd` (absolute, existing; made canonical).
+    /// Blocks on a few file lookups.
     ///
     /// # Errors
-    /// When `cwd` is relative, missing or not a folder; the message is for a person.
+    /// When `cwd` or an extra root is relative, missing or not a folder, and when there is no
+    /// place for sessions; the message is for a person.
     pub fn new_header(
         &self,
-        cwd: &std::path::Path,
-        extra_roots: Vec<std::path::PathBuf>,
+        cwd: &Path,
+        extra_roots: Vec<PathBuf>,
         origin: &str,
     ) -> Result<Header, String> {
-        let _ = (cwd, extra_roots, origin);
-        todo!()
+        if self.settings().state.is_none() {
+            return Err(Places::no_state().to_owned());
+        }
+        let extra_roots =
+            extra_roots.iter().map(|root| canonical_folder(root)).collect::<Result<_, _>>()?;
+        Ok(Header {
+            format: Header::FORMAT,
+            id: SessionId::new(uuid::Uuid::now_v7().to_string()),
+            created_at: UnixMillis::from(self.clock.now()),
+            cwd: canonical_folder(cwd)?,
+            extra_roots,
+            parent: None,
+            origin: origin.to_owned(),
+            delegation_depth: 0,
+        })
     }
 
-    /// Joins a session with tools, model source, prompt, contexts, clock and tasks.
+    /// Joins a session with tools, model source, prompt, contexts, clock and tasks. Call it on
+    /// the runtime: the HTTP client is prepared meanwhile.
     pub fn agent_parts(&self, seed: SessionSeed) -> AgentParts {
-        let _ = seed;
-        todo!()
+        let settings = self.settings();
+        let header = seed.session.header();
+        let roots = Roots::new(header.cwd.clone(), header.extra_roots.clone());
+        if let Some(route) = settings.route.clone() {
+            let models = Arc::clone(&self.models);
+            self.tasks.spawn(async move { models.warm(&route).await });
+        }
+        let world = ToolWorld { roots: Arc::new(roots), processes: self.processes.clone() };
+        AgentParts {
+            tools: bridle_toolkit::tools(&world),
+            contexts: bridle_toolkit::contexts(&world),
+            system_prompt: String::new(),
+            session: seed.session,
+            writer: seed.writer,
+            models: Arc::clone(&self.models) as _,
+            approver: seed.approver,
+            updates: seed.updates,
+            clock: Arc::clone(&self.clock),
+            tasks: self.tasks.clone(),
+            mode: settings.mode,
+            route: settings.route.clone(),
+            // Commands are confined from the sandbox's issue on; until then each one asks.
+            sandboxing: Sandboxing::Unavailable,
+            max_steps: settings.max_steps,
+        }
     }
 }
+
+fn canonical_folder(path: &Path) -> Result<PathBuf, String> {
+    if !path.is_absolute() {
+        return Err(format!("{} is not an absolute path", path.display()));
+    }
+    let canonical = fs_err::canonicalize(path).map_err(|error| error.to_string())?;
+    if !canonical.is_dir() {
+        return Err(format!("{} is not a folder", path.display()));
+    }
+    Ok(canonical)
+}
+
+#[cfg(test)]
+mod tests;

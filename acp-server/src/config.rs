@@ -1,34 +1,20 @@
 //! Settings: where they come from and what they resolve to.
 //!
-//! Read once at the edge from flags, environment and `config.toml`, in that order of strength;
-//! read again only when a client authenticates. A broken file is reported and its readable part
-//! is used; nothing here ends the process.
+//! Five layers, the later ones stronger: the built-in defaults, `config.toml`, `credentials.toml`,
+//! the environment, the command line. They are read once at the edge, and the files again when a
+//! client authenticates. A broken file is reported and its readable part is used; nothing here
+//! ends the process, and nothing of a workspace is read.
 
-use std::path::PathBuf;
+mod environment;
+mod file;
+mod paths;
+mod provider;
+mod resolve;
+mod settings;
 
-use bridle_agent::Mode;
-use bridle_session::Route;
-
-/// What a command line may override.
-#[derive(Clone, Debug, Default)]
-pub struct Overrides {
-    /// `--model provider/model`.
-    pub model: Option<String>,
-    /// `--permissions MODE` (of `exec`).
-    pub mode: Option<Mode>,
-}
-
-/// Everything resolved.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The folder of sessions, blobs and logs, outside any workspace.
-    pub state: PathBuf,
-    /// The route of a new session; `None` when no provider has a key.
-    pub route: Option<Route>,
-    /// The mode of a new session.
-    pub mode: Mode,
-    /// Whether the user's own configuration enables `full-access`.
-    pub full_access: bool,
-    /// What was wrong with the configuration, for notices and `doctor`.
-    pub problems: Vec<String>,
-}
+pub use environment::Environment;
+pub use paths::Places;
+pub use provider::{KnownProvider, PROVIDERS, supported_names};
+pub use resolve::load;
+pub(crate) use resolve::route_fault;
+pub use settings::{Overrides, ProviderSettings, Row, Settings, Source};

@@ -1,0 +1,124 @@
+//! `bridle doctor`: whether this installation can work, one line per check.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use bridle_model::Catalogue;
+use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT};
+use tokio_util::sync::CancellationToken;
+
+use super::Exit;
+use crate::composition::App;
+use crate::config::{KnownProvider, PROVIDERS, Places, Settings, route_fault};
+
+/// What a check found.
+enum Finding {
+    Good(String),
+    /// Worth knowing; the installation works all the same.
+    Note(String),
+    Bad(String),
+}
+
+pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
+    let settings = app.settings();
+    let mut findings = vec![state_folder(&settings)];
+    findings.extend(settings.problems.iter().map(|problem| Finding::Bad(problem.clone())));
+    findings.extend(PROVIDERS.iter().map(|known| provider(known, &settings)));
+    findings.push(model(&settings));
+    findings.push(supervisor(&app).await);
+    findings.push(Finding::Note("sandbox: none yet, so every command asks".to_owned()));
+    app.close().await;
+
+    let mut out = std::io::stdout().lock();
+    let mut exit = Exit::Done;
+    for finding in findings {
+        let (mark, text) = match finding {
+            Finding::Good(text) => ("ok  ", text),
+            Finding::Note(text) => ("note", text),
+            Finding::Bad(text) => {
+                exit = Exit::Failed;
+                ("FAIL", text)
+            }
+        };
+        writeln!(out, "{mark}  {text}")?;
+    }
+    Ok(exit)
+}
+
+fn state_folder(settings: &Settings) -> Finding {
+    let Some(state) = &settings.state else {
+        return Finding::Bad(Places::no_state().to_owned());
+    };
+    match probe(state) {
+        Ok(None) => Finding::Good(format!("state folder {}", state.display())),
+        Ok(Some(mode)) => Finding::Bad(format!(
+            "state folder {} can be entered by others (mode {mode:04o}): run chmod 700 on it",
+            state.display()
+        )),
+        Err(error) => Finding::Bad(format!("state folder cannot be written: {error}")),
+    }
+}
+
+/// Creates the folder (private, as a session would) and writes a file in it; the mode of a
+/// folder that is open to others.
+fn probe(state: &Path) -> std::io::Result<Option<u32>> {
+    use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("{}: {error}", state.display()))
+    })?;
+    let file = state.join(format!(".doctor-{}", std::process::id()));
+    fs_err::write(&file, b"")?;
+    fs_err::remove_file(&file)?;
+    let mode = fs_err::metadata(state)?.permissions().mode() & 0o7777;
+    Ok((mode & 0o077 != 0).then_some(mode))
+}
+
+fn provider(known: &KnownProvider, settings: &Settings) -> Finding {
+    let name = known.name;
+    let source = settings.provider(name).and_then(|provider| provider.key_source.as_ref());
+    match source {
+        _ if !known.is_supported() => {
+            Finding::Note(format!("provider {name}: not supported by this version"))
+        }
+        Some(source) => Finding::Good(format!("provider {name}: key from {source}")),
+        None => Finding::Note(format!("provider {name}: no key; set {}", known.key_variable)),
+    }
+}
+
+fn model(settings: &Settings) -> Finding {
+    let Some(route) = &settings.route else {
+        return Finding::Bad("no model: no provider has a key".to_owned());
+    };
+    if route_fault(route).is_some() {
+        return Finding::Bad(format!("model {route} cannot be used"));
+    }
+    match settings.provider(&route.provider) {
+        Some(provider) if provider.is_usable() => match Catalogue::builtin().find(route) {
+            Some(_) => Finding::Good(format!("model {route}")),
+            None => Finding::Note(format!(
+                "model {route} is not in the catalogue of {}; small limits are assumed",
+                Catalogue::builtin().as_of()
+            )),
+        },
+        _ => Finding::Bad(format!("model {route}: its provider has no key")),
+    }
+}
+
+async fn supervisor(app: &App) -> Finding {
+    let spec = CommandSpec {
+        command: "true".to_owned(),
+        cwd: std::env::temp_dir(),
+        timeout: DEFAULT_TIMEOUT,
+    };
+    match app.processes().run(spec, CancellationToken::new(), |_| {}).await {
+        Ok(finished) if finished.exit_code == Some(0) => {
+            Finding::Good("commands run under the supervisor".to_owned())
+        }
+        Ok(finished) => Finding::Bad(format!(
+            "the command `true` ended with code {:?} and signal {:?}",
+            finished.exit_code, finished.signal
+        )),
+        Err(error) => Finding::Bad(format!("commands cannot run: {error}")),
+    }
+}

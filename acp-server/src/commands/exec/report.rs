@@ -1,0 +1,168 @@
+//! What `exec` prints: for a person, progress as it happens and the answer at the end; for a
+//! program, one JSON event a line.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+
+use crate::client::{ClientError, Host, Verdict};
+use crate::commands::Exit;
+use crate::commands::plain::{plain, plain_line};
+
+/// The client half of `exec`.
+pub(super) struct Report<'a> {
+    json: bool,
+    out: &'a mut (dyn Write + Send),
+    progress: &'a mut (dyn Write + Send),
+    session: String,
+    /// The message that is coming in, by id; the last one is the answer.
+    message: Option<String>,
+    text: String,
+    denied: usize,
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(
+        json: bool,
+        out: &'a mut (dyn Write + Send),
+        progress: &'a mut (dyn Write + Send),
+    ) -> Self {
+        let (session, text) = (String::new(), String::new());
+        Self { json, out, progress, session, message: None, text, denied: 0 }
+    }
+
+    /// How many questions were denied because nobody could answer them.
+    pub(super) fn denied(&self) -> usize {
+        self.denied
+    }
+
+    /// The session is open.
+    pub(super) fn session(&mut self, id: &str) -> io::Result<()> {
+        id.clone_into(&mut self.session);
+        self.event(&json!({"type": "session", "sessionId": id}))?;
+        self.note("session", id)
+    }
+
+    /// Prints the answer or the failure.
+    pub(super) fn finish(
+        mut self,
+        result: &Result<String, ClientError>,
+        exit: Exit,
+        shown: impl FnOnce(&str) -> String,
+    ) -> io::Result<()> {
+        match result {
+            Ok(stop) if self.json => {
+                let answer = std::mem::take(&mut self.text);
+                let event = json!({
+                    "type": "result", "sessionId": self.session, "stopReason": stop,
+                    "answer": answer, "denied": self.denied, "exitCode": exit as u8,
+                });
+                self.event(&event)?;
+            }
+            Err(error) if self.json => {
+                let code = match error {
+                    ClientError::Rpc { code, .. } => Some(*code),
+                    _ => None,
+                };
+                let event = json!({
+                    "type": "error", "sessionId": self.session, "code": code,
+                    "message": error.to_string(), "exitCode": exit as u8,
+                });
+                self.event(&event)?;
+            }
+            Ok(stop) => {
+                if !self.text.is_empty() {
+                    writeln!(self.out, "{}", shown(&self.text))?;
+                }
+                self.last_words(stop)?;
+            }
+            Err(error) => self.note("error", &error.to_string())?,
+        }
+        self.out.flush()
+    }
+
+    fn last_words(&mut self, stop: &str) -> io::Result<()> {
+        match stop {
+            "end_turn" => {}
+            "max_tokens" => self.note("stopped", "the answer was cut at the model's limit")?,
+            "max_turn_requests" => self.note("stopped", "a limit ended the turn")?,
+            other => self.note("stopped", other)?,
+        }
+        if self.denied > 0 {
+            let text = format!(
+                "{} calls needed a permission and nobody could give it; see --permissions",
+                self.denied
+            );
+            self.note("denied", &text)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Value) -> io::Result<()> {
+        if self.json { writeln!(self.out, "{event}") } else { Ok(()) }
+    }
+
+    fn note(&mut self, word: &str, text: &str) -> io::Result<()> {
+        writeln!(self.progress, "{word:>9}  {}", plain_line(text))
+    }
+
+    /// A message that turned out not to be the last: progress.
+    fn flush_message(&mut self) -> io::Result<()> {
+        let text = std::mem::take(&mut self.text);
+        if text.is_empty() || self.json {
+            return Ok(());
+        }
+        writeln!(self.progress, "{}", plain(&text))
+    }
+
+    fn message_chunk(&mut self, update: &Value) -> io::Result<()> {
+        let id = text_at(update, "/messageId").map(str::to_owned);
+        if id != self.message {
+            self.flush_message()?;
+            self.message = id;
+        }
+        self.text.push_str(text_at(update, "/content/text").unwrap_or_default());
+        Ok(())
+    }
+
+    fn tool_call(&mut self, update: &Value) -> io::Result<()> {
+        let title = text_at(update, "/title").unwrap_or("tool call");
+        self.flush_message()?;
+        self.note("tool", title)
+    }
+
+    fn tool_update(&mut self, update: &Value) -> io::Result<()> {
+        if text_at(update, "/status") != Some("failed") {
+            return Ok(());
+        }
+        let reason = text_at(update, "/content/0/content/text").unwrap_or("failed");
+        self.note("failed", reason)
+    }
+}
+
+fn text_at<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
+    value.pointer(pointer)?.as_str()
+}
+
+impl Host for Report<'_> {
+    fn update(&mut self, update: &Value) -> io::Result<()> {
+        self.event(&json!({"type": "update", "update": update}))?;
+        match text_at(update, "/sessionUpdate") {
+            Some("agent_message_chunk") => self.message_chunk(update),
+            Some("tool_call") => self.tool_call(update),
+            Some("tool_call_update") => self.tool_update(update),
+            Some("notice") => self.note("note", text_at(update, "/title").unwrap_or_default()),
+            _ => Ok(()),
+        }
+    }
+
+    fn permission(&mut self, request: &Value) -> Verdict {
+        self.denied += 1;
+        let title = text_at(request, "/toolCall/title").unwrap_or("a tool call").to_owned();
+        let call = request.get("toolCall").cloned().unwrap_or_default();
+        let event = json!({"type": "permission", "toolCall": call, "outcome": "denied"});
+        // The verdict is no in any case; a failing output shows at the next update.
+        drop(self.event(&event).and_then(|()| self.note("denied", &title)));
+        Verdict::Deny
+    }
+}

@@ -1,0 +1,101 @@
+//! What the composition offers and refuses, from settings alone.
+
+use bridle_model::{FailureCode, ModelSource as _};
+
+use super::*;
+
+fn app(variables: &[(&str, &str)]) -> App {
+    let (secrets, plain): (Vec<_>, Vec<_>) =
+        variables.iter().partition(|(name, _)| Environment::is_secret_name(name));
+    let environment = Environment::new(
+        plain.into_iter().map(|(k, v)| (k.into(), v.into())),
+        secrets.into_iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
+    );
+    App::new(environment, Overrides::default())
+}
+
+fn refusal(app: &App, route: &str) -> (FailureCode, String) {
+    let failure = app.models.prepare(&Route::parse(route).unwrap()).err().unwrap();
+    (failure.code, failure.message)
+}
+
+#[test]
+fn without_a_key_the_prompt_says_what_to_set_and_models_are_still_listed() {
+    let app = app(&[]);
+    assert!(!app.has_credentials());
+    assert!(app.settings().route.is_none());
+    let models: Vec<_> = app.models().into_iter().map(|choice| choice.route.provider).collect();
+    assert_eq!(models, ["anthropic".into(), "deepseek".into()]);
+    let (code, message) = refusal(&app, "deepseek/deepseek-flash");
+    assert_eq!(code, FailureCode::Auth);
+    assert!(message.contains("DEEPSEEK_API_KEY"), "{message}");
+}
+
+#[test]
+fn the_route_of_a_call_is_the_route_that_was_asked_for() {
+    let app = app(&[("ANTHROPIC_API_KEY", "k")]);
+    for route in ["anthropic/claude-opus-5-5", "anthropic/not-in-the-catalogue"] {
+        let route = Route::parse(route).unwrap();
+        assert_eq!(app.models.prepare(&route).unwrap().route(), &route);
+    }
+    let (code, message) = refusal(&app, "openai/gpt");
+    assert_eq!(code, FailureCode::UnknownModel);
+    assert!(message.contains("anthropic or deepseek"), "{message}");
+}
+
+#[test]
+fn the_default_is_the_first_model_offered_and_none_is_offered_twice() {
+    let app = app(&[("ANTHROPIC_API_KEY", "k"), ("BRIDLE_MODEL", "anthropic/new-model")]);
+    let models = app.models();
+    assert_eq!(models[0].route.to_string(), "anthropic/new-model");
+    let mut routes: Vec<_> = models.iter().map(|choice| choice.route.to_string()).collect();
+    let count = routes.len();
+    assert!(count > 1 && routes.iter().all(|route| route.starts_with("anthropic/")));
+    routes.sort();
+    routes.dedup();
+    assert_eq!(routes.len(), count);
+}
+
+#[test]
+fn a_reload_takes_a_key_that_was_written_meanwhile() {
+    let home = tempfile::tempdir().unwrap();
+    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]);
+    assert!(!app.has_credentials());
+    let key = "[providers.deepseek]\napi_key = \"k\"\n";
+    fs_err::write(home.path().join("credentials.toml"), key).unwrap();
+    app.reload();
+    assert!(app.has_credentials());
+    assert_eq!(app.settings().route.as_ref().unwrap().provider.as_ref(), "deepseek");
+}
+
+#[test]
+fn full_access_is_offered_only_when_the_user_enabled_it() {
+    let home = tempfile::tempdir().unwrap();
+    let variables = [("BRIDLE_HOME", home.path().to_str().unwrap())];
+    assert!(!app(&variables).modes().contains(&Mode::FullAccess));
+    fs_err::write(home.path().join("config.toml"), "full_access = true\n").unwrap();
+    assert!(app(&variables).modes().contains(&Mode::FullAccess));
+}
+
+#[test]
+fn a_session_needs_a_home_and_an_absolute_existing_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let homeless = app(&[]).new_header(home.path(), Vec::new(), "acp").unwrap_err();
+    assert!(homeless.contains("BRIDLE_HOME"), "{homeless}");
+    assert!(app(&[]).store().list().is_err());
+
+    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]);
+    let file = home.path().join("file");
+    fs_err::write(&file, "").unwrap();
+    for (path, fault) in [
+        (Path::new("relative"), "not an absolute path"),
+        (&home.path().join("missing"), "missing"),
+        (&file, "not a folder"),
+    ] {
+        let error = app.new_header(path, Vec::new(), "acp").unwrap_err();
+        assert!(error.contains(fault), "{error}");
+    }
+    let header = app.new_header(home.path(), Vec::new(), "acp").unwrap();
+    assert_eq!(header.cwd, fs_err::canonicalize(home.path()).unwrap());
+    assert!(SessionId::parse(header.id.as_str()).is_some());
+}

@@ -1,0 +1,94 @@
+//! The process environment as it was at start: the variables that Bridle reads, and the keys that
+//! were taken out of it before anything else ran.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use bridle_model::Secret;
+
+use super::provider::PROVIDERS;
+
+/// Variables and keys, captured once. Its `Debug` shows no key.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    variables: BTreeMap<String, OsString>,
+    secrets: BTreeMap<String, Secret>,
+}
+
+impl Environment {
+    /// Whether the variable of this name holds a key: it is taken out of the environment at
+    /// start, and no child process ever sees it.
+    pub fn is_secret_name(name: &str) -> bool {
+        name.ends_with("_API_KEY")
+            || name.ends_with("_AUTH_TOKEN")
+            || PROVIDERS.iter().any(|provider| provider.key_variable == name)
+    }
+
+    /// Keeps what Bridle reads of `variables`, and all `secrets`.
+    pub fn new(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        secrets: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
+        let variables = variables
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, value)| is_read(name) && !value.is_empty())
+            .collect();
+        let secrets = secrets
+            .into_iter()
+            // A key copied with its line end is still that key.
+            .map(|(name, value)| (name, value.trim().to_owned()))
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| (name, Secret::new(value)))
+            .collect();
+        Self { variables, secrets }
+    }
+
+    /// The value of a variable; `None` when it is unset, empty or not UTF-8.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.variables.get(name)?.to_str()
+    }
+
+    /// The value of a variable that holds a path; `None` when it is unset or empty.
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        self.variables.get(name).map(PathBuf::from)
+    }
+
+    /// A key; `None` when it is unset or empty.
+    pub fn secret(&self, name: &str) -> Option<&Secret> {
+        self.secrets.get(name)
+    }
+}
+
+fn is_read(name: &str) -> bool {
+    const NAMES: [&str; 6] =
+        ["BRIDLE_HOME", "BRIDLE_LOG", "BRIDLE_MODEL", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
+    NAMES.contains(&name) || PROVIDERS.iter().any(|provider| provider.base_url_variable == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_apart_and_never_shown() {
+        let environment = Environment::new(
+            [("HOME".into(), "/home/u".into()), ("PATH".into(), "/bin".into())],
+            [("ANTHROPIC_API_KEY".to_owned(), "marker-secret".to_owned())],
+        );
+        assert!(!format!("{environment:?}").contains("marker-secret"));
+        assert_eq!(environment.text("PATH"), None);
+        assert_eq!(environment.secret("ANTHROPIC_API_KEY").unwrap().expose(), "marker-secret");
+    }
+
+    #[test]
+    fn every_variable_that_looks_like_a_key_is_taken() {
+        for name in ["ANTHROPIC_API_KEY", "FOO_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY"] {
+            assert!(Environment::is_secret_name(name), "{name}");
+        }
+        for name in ["HOME", "ANTHROPIC_BASE_URL", "API_KEY_FILE"] {
+            assert!(!Environment::is_secret_name(name), "{name}");
+        }
+    }
+}

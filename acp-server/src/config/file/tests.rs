@@ -1,0 +1,112 @@
+//! The form of a configuration file, and how its faults are told.
+
+use std::path::Path;
+
+use expect_test::{Expect, expect};
+
+use super::{FileKind, Setting, parse};
+
+fn check(text: &str, kind: FileKind, expected: &Expect) {
+    let layer = parse(text, Path::new("c.toml"), kind);
+    let mut out = String::new();
+    for entry in &layer.entries {
+        let shown = match &entry.setting {
+            Setting::ApiKey(provider, _) => format!("ApiKey({provider})"),
+            other => format!("{other:?}"),
+        };
+        out += &format!("{shown} from {}\n", entry.source);
+    }
+    layer.problems.iter().for_each(|problem| out += &format!("! {problem}\n"));
+    expected.assert_eq(&out);
+}
+
+#[test]
+fn every_key_is_read_with_its_line() {
+    check(
+        "model = \"deepseek/deepseek-flash\"\nmode = \"auto\"\nfull_access = true\n\n\
+         [providers.anthropic]\napi_key = \"k\"\nbase_url = \"http://127.0.0.1:1\"\n",
+        FileKind::Config,
+        &expect![[r#"
+            FullAccess(true) from c.toml:3
+            Mode(Auto) from c.toml:2
+            Model("deepseek/deepseek-flash") from c.toml:1
+            ApiKey(anthropic) from c.toml:6
+            BaseUrl("anthropic", "http://127.0.0.1:1") from c.toml:7
+        "#]],
+    );
+}
+
+#[test]
+fn a_broken_line_does_not_lose_the_others() {
+    check(
+        "model = \"anthropic/x\"\nmode = = \"auto\"\nfull_access = true\n",
+        FileKind::Config,
+        &expect![[r#"
+            FullAccess(true) from c.toml:3
+            Model("anthropic/x") from c.toml:1
+            ! c.toml:2: extra `=`, expected nothing; the rest of the file is used
+            ! c.toml:2: unexpected key or value, expected newline, `#`; the rest of the file is used
+        "#]],
+    );
+}
+
+#[test]
+fn unknown_names_and_wrong_types_are_named_with_a_hint() {
+    check(
+        "modle = \"x\"\nfull_access = \"yes\"\nmode = \"aks\"\nmodel = 3\nsomething = 1\n\
+         [providers.antropic]\napi_key = \"k\"\n[providers.deepseek]\napikey = \"k\"\n\
+         base_url = \"\"\n",
+        FileKind::Config,
+        &expect![[r#"
+            ! c.toml:1: unknown key `modle`, ignored; did you mean `model`?
+            ! c.toml:2: `full_access` must be true or false; ignored
+            ! c.toml:3: unknown mode `aks`, ignored; did you mean `ask`?
+            ! c.toml:4: `model` must be a text in quotes; ignored
+            ! c.toml:5: unknown key `something`, ignored; known are model, mode, full_access, max_steps, providers
+            ! c.toml:6: unknown provider `antropic`, ignored; did you mean `anthropic`?
+            ! c.toml:9: unknown key `apikey`, ignored; did you mean `api_key`?
+        "#]],
+    );
+}
+
+#[test]
+fn credentials_hold_keys_only() {
+    check(
+        "model = \"anthropic/x\"\n[providers.deepseek]\napi_key = \"k\"\nbase_url = \"http://h\"\n",
+        FileKind::Credentials,
+        &expect![[r#"
+            ApiKey(deepseek) from c.toml:3
+            ! c.toml:1: `model` belongs in config.toml; ignored
+            ! c.toml:4: `base_url` belongs in config.toml; ignored
+        "#]],
+    );
+}
+
+#[test]
+fn the_built_in_defaults_have_no_fault() {
+    let layer = parse(include_str!("../builtin.toml"), Path::new("b"), FileKind::BuiltIn);
+    assert_eq!(layer.problems, Vec::<String>::new());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_key_file_that_others_can_read_is_reported() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("credentials.toml");
+    fs_err::write(&path, "[providers.anthropic]\napi_key = \"k\"\n").unwrap();
+    for (mode, problems) in [(0o600, 0), (0o644, 1), (0o640, 1)] {
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        let layer = super::read(&path, FileKind::Credentials);
+        assert_eq!(layer.entries.len(), 1);
+        assert_eq!(layer.problems.len(), problems, "{mode:o}: {:?}", layer.problems);
+    }
+}
+
+#[test]
+fn a_folder_in_the_place_of_the_file_is_a_problem_not_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let layer = super::read(folder.path(), FileKind::Config);
+    assert_eq!(layer.entries.len(), 0);
+    assert!(layer.problems.concat().contains("is not a regular file"), "{:?}", layer.problems);
+}

@@ -1,0 +1,117 @@
+//! What the layers resolve to, and where each value came from.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use bridle_agent::Mode;
+use bridle_model::Secret;
+use bridle_session::Route;
+
+/// What a command line may override.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// `--model provider/model`.
+    pub model: Option<String>,
+    /// `--permissions MODE` (of `exec`).
+    pub mode: Option<Mode>,
+}
+
+/// Everything resolved.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder of sessions, blobs and logs, outside any workspace; `None` when no variable
+    /// says where a home is.
+    pub state: Option<PathBuf>,
+    /// The folder of `config.toml`; `None` as for `state`.
+    pub config: Option<PathBuf>,
+    /// The route of a new session, also when it cannot work (then the prompt says why); `None`
+    /// when none is chosen and no provider has a key.
+    pub route: Option<Route>,
+    /// The mode of a new session.
+    pub mode: Mode,
+    /// Whether the user's own configuration enables `full-access`.
+    pub full_access: bool,
+    /// The most model requests of one turn.
+    pub max_steps: u32,
+    /// The known providers, in the order in which a key is looked for.
+    pub providers: Vec<ProviderSettings>,
+    /// What was wrong with the configuration, for notices and `doctor`: place, fault, hint.
+    pub problems: Vec<String>,
+    /// Every value as text with its source, for `config show`. Keys are never among the values.
+    pub rows: Vec<Row>,
+}
+
+impl Settings {
+    /// The settings of one provider.
+    pub fn provider(&self, name: &str) -> Option<&ProviderSettings> {
+        self.providers.iter().find(|provider| provider.name == name)
+    }
+}
+
+/// One provider.
+#[derive(Clone, Debug)]
+pub struct ProviderSettings {
+    /// Its name in routes.
+    pub name: &'static str,
+    /// Whether this version speaks its wire.
+    pub supported: bool,
+    /// Its key.
+    pub key: Option<Secret>,
+    /// Where the key came from.
+    pub key_source: Option<Source>,
+    /// Its base URL without a slash at the end; `None` where none is known.
+    pub base_url: Option<String>,
+}
+
+impl ProviderSettings {
+    /// Whether it could answer: this version speaks its wire, and there is a key.
+    pub fn is_usable(&self) -> bool {
+        self.supported && self.key.is_some()
+    }
+}
+
+/// One line of `config show`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The key as `config.toml` spells it, with dots.
+    pub key: String,
+    /// The value; for a secret the words `(set)`.
+    pub value: String,
+    /// Which layer it came from.
+    pub source: Source,
+}
+
+/// The layer and the place in it that a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The defaults inside the program.
+    BuiltIn,
+    /// The model catalogue inside the program.
+    Catalogue,
+    /// A file, and the line in it, from 1.
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Variable(&'static str),
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// Derived: the catalogue's default for the first provider that has a key.
+    FirstKey,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BuiltIn => f.write_str("built in"),
+            Self::Catalogue => f.write_str("model catalogue"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Variable(name) => write!(f, "variable {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+            Self::FirstKey => f.write_str("default of the first provider that has a key"),
+        }
+    }
+}
