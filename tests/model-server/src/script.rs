@@ -39,7 +39,8 @@ impl Script {
     }
 
     /// Answers prompts that contain `needle`. Step k is used once k rounds of tool results have
-    /// followed the prompt; the last step repeats. The first rule that fits wins.
+    /// followed the prompt; the last step repeats. The first rule that fits wins. The prompt is
+    /// the newest user text; one beside tool results that fits no rule is passed over.
     pub fn rule<R: Into<Reply>>(
         mut self,
         needle: &str,
@@ -74,12 +75,23 @@ impl Script {
         if let Some(reply) = self.queue.pop_front() {
             return Ok(reply);
         }
-        let Some((text, rounds)) = prompt(messages) else { return Ok(self.fallback()) };
-        if let Some(steps) = directive::parse(&text)? {
-            return Ok(self.step(&steps, rounds));
-        }
-        if let Some(rule) = self.rules.iter().find(|rule| text.contains(&rule.needle)) {
-            return Ok(self.step(&rule.steps, rounds));
+        let mut rounds = 0;
+        for content in messages.iter().rev().filter_map(user_content) {
+            let text = text_of(content);
+            if let Some(steps) = directive::parse(&text)? {
+                return Ok(self.step(&steps, rounds));
+            }
+            let rule = self.rules.iter().find(|rule| text.contains(&rule.needle));
+            if let Some(rule) = rule.filter(|_| !text.is_empty()) {
+                return Ok(self.step(&rule.steps, rounds));
+            }
+            // A text beside tool results may be a mere remark, so the prompt before it still
+            // counts; any other text is the newest prompt.
+            let is_round = holds_tool_result(content);
+            if !text.is_empty() && !is_round {
+                break;
+            }
+            rounds += usize::from(is_round);
         }
         Ok(self.fallback())
     }
@@ -93,25 +105,9 @@ impl Script {
     }
 }
 
-/// The newest prompt, and the number of rounds of tool results since.
-///
-/// A text beside tool results is a remark of the client rather than a prompt, so it only counts
-/// when it carries a directive.
-fn prompt(messages: &[Value]) -> Option<(String, usize)> {
-    let mut rounds = 0;
-    for message in messages.iter().rev() {
-        if message.get("role").and_then(Value::as_str) != Some("user") {
-            continue;
-        }
-        let content = message.get("content").unwrap_or(&Value::Null);
-        let text = text_of(content);
-        let is_round = holds_tool_result(content);
-        if !text.is_empty() && (!is_round || text.contains(directive::OPENING)) {
-            return Some((text, rounds));
-        }
-        rounds += usize::from(is_round);
-    }
-    None
+fn user_content(message: &Value) -> Option<&Value> {
+    let is_user = message.get("role").and_then(Value::as_str) == Some("user");
+    message.get("content").filter(|_| is_user)
 }
 
 fn text_of(content: &Value) -> String {

@@ -83,13 +83,16 @@ pub(super) fn walk(request: &Request<'_>, key: &Key, ledger: &Ledger) -> Result<
         chain.absorb(label, &without_markers(part.map(|part| part.get()).unwrap_or_default()));
     }
     let mut paused = Vec::new();
+    let running_turn = request.messages.iter().rposition(is_prompt).unwrap_or(0);
     for (index, (message, raw)) in
         request.messages.iter().zip(raw.messages.iter().flatten()).enumerate()
     {
         let is_assistant = text(message, "role") == Some("assistant");
         if is_assistant && request.dialect == Dialect::Anthropic {
             check_signed(request, &chain, message, index, ledger)?;
-            check_complete(request, &chain, message, index, ledger)?;
+            if index >= running_turn {
+                check_complete(request, &chain, message, index, ledger)?;
+            }
         }
         paused.push(is_assistant && ledger.is_paused(&end_of(&chain, message, ledger)));
         chain.absorb("message", &without_markers(raw.get()));
@@ -119,9 +122,11 @@ fn check_signed(
     Ok(())
 }
 
-/// Thinking that is still readable must come back with the tool call it led to.
+/// In the running turn, thinking that is readable must come back with the tool call it led to.
 ///
 /// After a changed prefix or under another model it is not readable, and leaving it out is right.
+/// In earlier turns the provider lets a client leave it out as well; that changes the prefix of
+/// whatever was thought later, which [`check_signed`] finds.
 fn check_complete(
     request: &Request<'_>,
     prefix: &Chain,
@@ -145,6 +150,12 @@ fn check_complete(
         }
     }
     Ok(())
+}
+
+/// Whether a message begins a turn: the user's, and no answer to tool calls.
+fn is_prompt(message: &Value) -> bool {
+    text(message, "role") == Some("user")
+        && !blocks_of(message).iter().any(|block| kind_of(block) == "tool_result")
 }
 
 fn end_of(prefix: &Chain, message: &Value, ledger: &Ledger) -> Mark {

@@ -82,9 +82,10 @@ async fn a_paused_answer_is_sent_back_to_continue() {
     assert_eq!(server.violations(), []);
 }
 
-/// What was thought before a change of the prefix or the model is left out by an honest client.
+/// What was thought before a change of the prefix or the model is left out by an honest client,
+/// and what was thought in an earlier turn may be.
 #[tokio::test]
-async fn unreadable_thinking_may_be_left_out() {
+async fn unreadable_thinking_and_that_of_earlier_turns_may_be_left_out() {
     let script = Script::new()
         .reply(Answer::new().thinking("One.").tool_call("read", json!({ "path": "a" })));
     let server = ModelServer::start(script).await.unwrap();
@@ -95,9 +96,15 @@ async fn unreadable_thinking_may_be_left_out() {
     });
     let mut switched = conversation.clone();
     switched.model = "claude-opus-5-5".to_owned();
-    assert_eq!(switched.send(&server).await.status, 200);
-    conversation.edit(0, |message| message["content"] = json!("A summary instead."));
-    assert_eq!(conversation.send(&server).await.status, 200);
+    let mut summarised = conversation.clone();
+    summarised.edit(0, |message| message["content"] = json!("A summary instead."));
+    let mut later = conversation.clone();
+    later.add("assistant", json!("Fixed."));
+    later.add("user", json!("And now?"));
+    for accepted in [switched, summarised, later] {
+        assert_eq!(accepted.send(&server).await.status, 200);
+    }
+    assert_eq!(conversation.send(&server).await.status, 400, "the running turn needs it");
 }
 
 #[tokio::test]

@@ -46,6 +46,12 @@ async fn a_rule_steps_through_rounds_of_tool_results() {
     assert_eq!(conversation.round(&server).await.blocks()[0]["text"], "done");
     conversation.add("user", json!("fix b"));
     assert_eq!(conversation.round(&server).await.blocks()[0]["input"]["path"], "1");
+    // A prompt that fits a rule does, also beside the results of a cancelled turn.
+    conversation.edit(8, |message| {
+        let prompt = json!({ "type": "text", "text": "fix c" });
+        message["content"].as_array_mut().unwrap().push(prompt);
+    });
+    assert_eq!(conversation.round(&server).await.blocks()[0]["input"]["path"], "1");
     assert_eq!(server.violations(), []);
 }
 
