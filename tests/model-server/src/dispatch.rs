@@ -167,6 +167,7 @@ fn send(
                     tracker.sent(deltas);
                     return Some((Ok(Frame::data(bytes)), (steps, tracker)));
                 }
+                // The server plays the other side, so it keeps its own time.
                 Some(Step::Wait(delay)) => tokio::time::sleep_until(Instant::now() + delay).await,
                 Some(Step::Hold(gate)) => gate.pass().await,
                 Some(Step::Stall) => std::future::pending().await,

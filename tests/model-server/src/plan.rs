@@ -170,20 +170,25 @@ impl Writer<'_> {
 
     fn burst(&mut self, deltas: usize, size: usize) {
         self.start(&json!({ "type": "text", "text": "" }));
+        let (head, tail) = sse::around_text(self.index);
+        let mut text = String::new();
         let mut joined = BytesMut::new();
         let mut pending = 0;
-        for frame in sse::burst(self.index, deltas, size) {
-            joined.extend_from_slice(&frame);
+        for number in 0..deltas {
+            let piece = burst_piece(number, size);
+            for part in [&head, &piece, &tail] {
+                joined.extend_from_slice(part.as_bytes());
+            }
+            text.push_str(&piece);
             pending += 1;
-            self.output_bytes += size;
             if joined.len() >= CHUNK || self.stops_at(self.deltas + pending) {
                 self.send_deltas(joined.split().freeze(), pending);
                 pending = 0;
             }
         }
         self.send_deltas(joined.freeze(), pending);
-        // Its text is not signed over: a burst measures throughput and has no thinking after it.
-        self.stop(&json!({ "type": "text", "text": "" }));
+        self.output_bytes += text.len();
+        self.stop(&json!({ "type": "text", "text": text }));
     }
 
     /// Signs thinking at this point; DeepSeek does not.
@@ -278,6 +283,14 @@ impl Writer<'_> {
             output: usage.output.unwrap_or_else(|| count(self.output_bytes).max(1)),
         }
     }
+}
+
+/// The text of one delta of a burst: its number, filled up to `size` bytes.
+fn burst_piece(number: usize, size: usize) -> String {
+    let label = format!("{number:07} ");
+    let mut piece = format!("{label:x<size$}");
+    piece.truncate(size);
+    piece
 }
 
 /// Splits a text into up to `pieces` parts of about equal length, none empty.

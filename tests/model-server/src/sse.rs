@@ -75,23 +75,15 @@ pub(crate) fn error(body: &Value) -> Bytes {
     event("error", body)
 }
 
-/// The text deltas of a burst. The frame is built once and the numbers written over it, because
+/// What stands before and after the text in a `text_delta` event. A burst builds it once, because
 /// the server must be faster than whatever it measures.
-pub(crate) fn burst(index: usize, deltas: usize, size: usize) -> impl Iterator<Item = Bytes> {
-    const DIGITS: usize = 7;
-    let empty = block_delta(index, "text_delta", "text", "");
-    let text = "x".repeat(size);
-    let frame = block_delta(index, "text_delta", "text", &text);
-    // The frames differ in the text alone, so its place is where they stop being equal.
-    let at = empty.iter().zip(frame.iter()).take_while(|(a, b)| a == b).count();
-    (0..deltas).map(move |number| {
-        let mut bytes = frame.to_vec();
-        let label = format!("{number:0DIGITS$} ");
-        for (byte, digit) in bytes.iter_mut().skip(at).take(size).zip(label.bytes()) {
-            *byte = digit;
-        }
-        Bytes::from(bytes)
-    })
+pub(crate) fn around_text(index: usize) -> (String, String) {
+    const FIELD: &str = "\"text\":\"";
+    let data = json!({ "type": "text_delta", "text": "" });
+    let data = json!({ "type": "content_block_delta", "index": index, "delta": data });
+    let frame = format!("event: content_block_delta\ndata: {data}\n\n");
+    let (head, tail) = frame.split_once(FIELD).unwrap_or((&frame, ""));
+    (format!("{head}{FIELD}"), tail.to_owned())
 }
 
 fn event(name: &str, data: &Value) -> Bytes {

@@ -124,6 +124,7 @@ pub(crate) fn check(
     tools::check(&request)?;
     messages::check(&request)?;
     pairing::check(&request)?;
+    blocks::breakpoints(&request)?;
     let tokens = size::check(&request)?;
     let walk = binding::walk(&request, rules.mac_key, rules.ledger)?;
     messages::check_turns(&request, &walk.paused)?;

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Refusal, Request, kind_of, only_fields, text, tools};
+use super::{Dialect, Refusal, Request, kind_of, only_fields, text, tools};
+
+const MAX_BREAKPOINTS: usize = 4;
 
 const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
@@ -46,6 +48,36 @@ pub(super) fn text_content(content: &Value, at: &str) -> Result<(), Refusal> {
             })
         }
         _ => Err(Refusal::invalid("content", format!("{at}: must be a string or an array"))),
+    }
+}
+
+/// At most four breakpoints in a request. DeepSeek ignores them.
+pub(super) fn breakpoints(request: &Request<'_>) -> Result<(), Refusal> {
+    let parts = request.body.iter().filter(|(key, _)| *key != "cache_control");
+    let automatic = usize::from(request.body.contains_key("cache_control"));
+    let found = automatic + parts.map(|(_, part)| count_breakpoints(part)).sum::<usize>();
+    if found <= MAX_BREAKPOINTS || request.dialect == Dialect::DeepSeek {
+        return Ok(());
+    }
+    let message = format!(
+        "A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {found}."
+    );
+    Err(Refusal::invalid("cache-control", message))
+}
+
+/// A tool's inputs and schemas are its own and are not searched.
+fn count_breakpoints(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| match key.as_str() {
+                "cache_control" => 1,
+                "input" | "input_schema" | "input_examples" => 0,
+                _ => count_breakpoints(value),
+            })
+            .sum(),
+        Value::Array(items) => items.iter().map(count_breakpoints).sum(),
+        _ => 0,
     }
 }
 

@@ -186,7 +186,9 @@ impl Conversation {
         response
     }
 
-    pub(super) fn add_answer(&mut self, blocks: Vec<Value>) {
+    /// Adds an answer, without blank texts, which may not be returned, and answers its calls.
+    pub(super) fn add_answer(&mut self, mut blocks: Vec<Value>) {
+        blocks.retain(|block| !block["text"].as_str().is_some_and(|text| text.trim().is_empty()));
         let results: Vec<Value> = blocks
             .iter()
             .filter(|block| block["type"] == "tool_use")

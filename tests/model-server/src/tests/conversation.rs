@@ -18,7 +18,13 @@ async fn an_honest_conversation_with_thinking_and_tools_is_accepted() {
                 .tool_call("read", json!({})),
         )
         .reply(Answer::new().redacted_thinking().tool_call_raw("read", "{\"path\": "))
-        .reply(Answer::new().text("Now.").thinking("Again.").tool_call("read", json!({"path": 1})))
+        .reply(
+            Answer::new()
+                .text("Now.")
+                .text(" ")
+                .thinking("Again.")
+                .tool_call("read", json!({"path": 1})),
+        )
         .reply(Answer::new().thinking("").text("Done."));
     let server = ModelServer::start(script).await.unwrap();
     let mut conversation = Conversation::new("Fix it.");

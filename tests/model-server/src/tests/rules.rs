@@ -272,6 +272,18 @@ async fn tools_and_their_schemas() {
 }
 
 #[tokio::test]
+async fn cache_breakpoints_are_few() {
+    let marker = json!({ "type": "ephemeral" });
+    let block = |text: &str| json!({ "type": "text", "text": text, "cache_control": marker });
+    let mut body = plain();
+    body["system"] = json!([block("a"), block("b"), block("c")]);
+    body["messages"][0]["content"] = json!([block("d")]);
+    let server = ModelServer::start(Script::new()).await.unwrap();
+    assert_eq!(post(&server, &body.to_string()).await.status, 200);
+    check(body, "/cache_control", marker.clone(), "cache-control").await;
+}
+
+#[tokio::test]
 async fn input_beyond_the_window() {
     let script = Script::new().model(ModelSpec::new(MODEL, 100, 1000));
     let server = ModelServer::start(script).await.unwrap();
