@@ -11,4 +11,4 @@ pub mod sandbox;
 pub mod search;
 pub mod supervisor;
 
-pub use roots::{Placement, Roots};
+pub use roots::{PROTECTED_NAMES, Placement, ResolveError, Roots};

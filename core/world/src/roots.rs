@@ -1,12 +1,43 @@
 //! The folders a session works in, and where a path stands towards them.
+//!
+//! A path is resolved to the place that the kernel would reach, every link followed by hand, also
+//! when the last part does not exist yet; only then is it judged, component by component. There
+//! is no lexical fallback: what cannot be resolved is an error. Later opens of a resolved path
+//! follow no link at all (`files`), so the place that was judged is the place that is used.
 
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The most links that one path may lead through; the kernel's own limit.
+const MAX_LINKS: usize = 40;
+
+/// Folder and file names whose content other programs execute or obey. A write to or below one of
+/// them, at any depth, is judged like a write outside the roots. Compared without regard to ASCII
+/// case, because some file systems fold it.
+pub const PROTECTED_NAMES: [&str; 13] = [
+    ".git",
+    ".bridle",
+    ".agents",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".idea",
+    ".vscode",
+    ".zed",
+    ".mcp.json",
+    ".husky",
+    ".envrc",
+];
 
 /// The canonical working directory and further roots of a session.
 #[derive(Clone, Debug)]
 pub struct Roots {
     cwd: PathBuf,
     extra: Vec<PathBuf>,
+    excluded: Vec<PathBuf>,
 }
 
 /// Where a resolved path stands.
@@ -18,10 +49,57 @@ pub enum Placement {
     Outside(PathBuf),
 }
 
+impl Placement {
+    /// The resolved path.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Inside(path) | Self::Outside(path) => path,
+        }
+    }
+}
+
+/// A path that cannot be resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// There is no text.
+    #[error("the path is empty")]
+    Empty,
+    /// The text holds a NUL character.
+    #[error("the path contains a NUL character")]
+    Nul,
+    /// The text begins with `~`, which only a shell expands.
+    #[error("`~` is not expanded; give an absolute path, or `./{0}` for a file of that very name")]
+    Tilde(String),
+    /// `..` stands after a part that does not exist.
+    #[error("{}: `..` after a part that does not exist", .0.display())]
+    ParentOfMissing(PathBuf),
+    /// `..` or a further part stands after something that is not a folder.
+    #[error("{} is not a folder", .0.display())]
+    NotAFolder(PathBuf),
+    /// The links go round in circles.
+    #[error("{}: too many links", .0.display())]
+    TooManyLinks(PathBuf),
+    /// The file system refused to say.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The part that could not be looked at.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
 impl Roots {
     /// Roots from canonical, absolute folders.
     pub fn new(cwd: PathBuf, extra: Vec<PathBuf>) -> Self {
-        Self { cwd, extra }
+        Self { cwd, extra, excluded: Vec::new() }
+    }
+
+    /// Takes canonical, absolute folders out of the roots again, wherever they lie: Bridle's own
+    /// home and state. Everything in them is [`Placement::Outside`].
+    pub fn excluding(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.excluded.extend(folders);
+        self
     }
 
     /// The working directory.
@@ -32,5 +110,251 @@ impl Roots {
     /// All roots, the working directory first.
     pub fn all(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.cwd.as_path()).chain(self.extra.iter().map(PathBuf::as_path))
+    }
+
+    /// The folders taken out of the roots.
+    pub fn excluded(&self) -> &[PathBuf] {
+        &self.excluded
+    }
+
+    /// Resolves the path as a model or client wrote it: absolute, or relative to the working
+    /// directory. The last parts need not exist. Blocks on the file system.
+    ///
+    /// # Errors
+    /// [`ResolveError`]; the path must not be used then.
+    pub fn resolve(&self, text: &str) -> Result<Placement, ResolveError> {
+        if text.is_empty() {
+            return Err(ResolveError::Empty);
+        }
+        if text.contains('\0') {
+            return Err(ResolveError::Nul);
+        }
+        if text == "~" || text.starts_with("~/") {
+            return Err(ResolveError::Tilde(text.to_owned()));
+        }
+        Ok(self.place(follow(&self.cwd.join(text))?))
+    }
+
+    /// Judges a path that is already resolved.
+    pub fn place(&self, resolved: PathBuf) -> Placement {
+        let inside = self.all().any(|root| resolved.starts_with(root))
+            && !self.excluded.iter().any(|folder| resolved.starts_with(folder));
+        if inside { Placement::Inside(resolved) } else { Placement::Outside(resolved) }
+    }
+
+    /// The protected name ([`PROTECTED_NAMES`]) that a resolved path lies at or below, looking
+    /// only at the part below the root that holds it.
+    pub fn protected(&self, resolved: &Path) -> Option<&'static str> {
+        let below = self.all().find_map(|root| resolved.strip_prefix(root).ok())?;
+        below.components().find_map(|part| protected_name(part.as_os_str()))
+    }
+}
+
+fn protected_name(part: &OsStr) -> Option<&'static str> {
+    PROTECTED_NAMES.into_iter().find(|name| part.eq_ignore_ascii_case(name))
+}
+
+/// The place that an absolute path leads to.
+fn follow(path: &Path) -> Result<PathBuf, ResolveError> {
+    let mut walk = Walk { at: PathBuf::from("/"), missing: false, links: 0, todo: VecDeque::new() };
+    walk.prepend(path);
+    while let Some(name) = walk.todo.pop_front() {
+        match name.as_encoded_bytes() {
+            b"." => walk.require_folder()?,
+            b".." => walk.up()?,
+            _ => walk.down(name)?,
+        }
+    }
+    Ok(walk.at)
+}
+
+struct Walk {
+    at: PathBuf,
+    missing: bool,
+    links: usize,
+    todo: VecDeque<OsString>,
+}
+
+impl Walk {
+    fn prepend(&mut self, path: &Path) {
+        for part in path.components().rev() {
+            match part {
+                Component::Normal(_) | Component::ParentDir | Component::CurDir => {
+                    self.todo.push_front(part.as_os_str().to_owned());
+                }
+                Component::RootDir | Component::Prefix(_) => self.at = PathBuf::from("/"),
+            }
+        }
+    }
+
+    fn require_folder(&self) -> Result<(), ResolveError> {
+        if self.missing || self.at.is_dir() {
+            return Ok(());
+        }
+        Err(ResolveError::NotAFolder(self.at.clone()))
+    }
+
+    fn up(&mut self) -> Result<(), ResolveError> {
+        if self.missing {
+            return Err(ResolveError::ParentOfMissing(self.at.clone()));
+        }
+        self.require_folder()?;
+        self.at.pop();
+        Ok(())
+    }
+
+    fn down(&mut self, name: OsString) -> Result<(), ResolveError> {
+        let next = self.at.join(&name);
+        if self.missing {
+            self.at = next;
+            return Ok(());
+        }
+        match fs_err::symlink_metadata(&next) {
+            Ok(metadata) if metadata.is_symlink() => self.through_link(next),
+            Ok(_) => {
+                self.at = next;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.at = next;
+                self.missing = true;
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                Err(ResolveError::NotAFolder(self.at.clone()))
+            }
+            Err(source) => Err(ResolveError::Io { path: next, source }),
+        }
+    }
+
+    /// A dangling link is followed like any other: its target, not its name, is the place.
+    fn through_link(&mut self, link: PathBuf) -> Result<(), ResolveError> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(ResolveError::TooManyLinks(link));
+        }
+        let target =
+            fs_err::read_link(&link).map_err(|source| ResolveError::Io { path: link, source })?;
+        self.prepend(&target);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    struct Fixture {
+        _dir: tempfile::TempDir,
+        base: PathBuf,
+        roots: Roots,
+    }
+
+    fn fixture() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs_err::canonicalize(dir.path()).unwrap();
+        for folder in ["ws/sub", "ws-evil", "outside"] {
+            fs_err::create_dir_all(base.join(folder)).unwrap();
+        }
+        fs_err::write(base.join("ws/file"), "x").unwrap();
+        fs_err::write(base.join("outside/secret"), "x").unwrap();
+        let roots = Roots::new(base.join("ws"), Vec::new());
+        Fixture { _dir: dir, base, roots }
+    }
+
+    impl Fixture {
+        fn inside(&self, text: &str, expected: &str) {
+            let path = self.base.join(expected);
+            assert_eq!(self.roots.resolve(text).unwrap(), Placement::Inside(path), "{text}");
+        }
+
+        fn outside(&self, text: &str, expected: &str) {
+            let path = self.base.join(expected);
+            assert_eq!(self.roots.resolve(text).unwrap(), Placement::Outside(path), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_that_stay_inside() {
+        let f = fixture();
+        f.inside("file", "ws/file");
+        f.inside("./sub/../file", "ws/file");
+        f.inside(".", "ws");
+        f.inside("sub/", "ws/sub");
+        f.inside("new/deep/file", "ws/new/deep/file");
+        f.inside("../ws/file", "ws/file");
+        f.inside(f.base.join("ws/file").to_str().unwrap(), "ws/file");
+    }
+
+    #[test]
+    fn paths_that_leave() {
+        let f = fixture();
+        f.outside("../outside/secret", "outside/secret");
+        f.outside("../ws-evil/x", "ws-evil/x");
+        f.outside("sub/../../outside/new", "outside/new");
+        f.outside("..", "");
+    }
+
+    #[test]
+    fn links_are_judged_by_their_target() {
+        let f = fixture();
+        let ws = f.base.join("ws");
+        symlink(f.base.join("outside/secret"), ws.join("direct")).unwrap();
+        symlink("direct", ws.join("chained")).unwrap();
+        symlink("../outside", ws.join("folder")).unwrap();
+        symlink("../outside/new.txt", ws.join("dangling")).unwrap();
+        symlink("sub", ws.join("inner")).unwrap();
+        f.outside("direct", "outside/secret");
+        f.outside("chained", "outside/secret");
+        f.outside("folder/secret", "outside/secret");
+        f.outside("folder/new/file", "outside/new/file");
+        f.outside("dangling", "outside/new.txt");
+        f.inside("inner/new", "ws/sub/new");
+        // `..` after a link goes to the parent of the target, as the kernel does it.
+        f.outside("folder/../ws-evil", "ws-evil");
+        let through_proc = format!("/proc/self/root{}", f.base.join("outside/secret").display());
+        f.outside(&through_proc, "outside/secret");
+    }
+
+    #[test]
+    fn what_cannot_be_resolved_is_an_error() {
+        let f = fixture();
+        symlink("loop", f.base.join("ws/loop")).unwrap();
+        let error = |text: &str| f.roots.resolve(text).unwrap_err();
+        assert!(matches!(error(""), ResolveError::Empty));
+        assert!(matches!(error("a\0b"), ResolveError::Nul));
+        assert!(matches!(error("~/x"), ResolveError::Tilde(_)));
+        assert!(matches!(error("new/../file"), ResolveError::ParentOfMissing(_)));
+        assert!(matches!(error("file/x"), ResolveError::NotAFolder(_)));
+        assert!(matches!(error("file/.."), ResolveError::NotAFolder(_)));
+        assert!(matches!(error("loop"), ResolveError::TooManyLinks(_)));
+    }
+
+    #[test]
+    fn excluded_folders_are_outside_even_below_a_root() {
+        let f = fixture();
+        let roots = f.roots.clone().excluding([f.base.join("ws/sub")]);
+        let placement = roots.resolve("sub/x").unwrap();
+        assert_eq!(placement, Placement::Outside(f.base.join("ws/sub/x")));
+    }
+
+    #[test]
+    fn protected_names_at_any_depth_and_in_any_case() {
+        let f = fixture();
+        let protected = |text: &str| f.roots.protected(f.roots.resolve(text).unwrap().path());
+        assert_eq!(protected(".git/hooks/pre-commit"), Some(".git"));
+        assert_eq!(protected("vendor/sub/.GIT/config"), Some(".git"));
+        assert_eq!(protected(".mcp.json"), Some(".mcp.json"));
+        assert_eq!(protected(".gitignore"), None);
+        assert_eq!(protected("src/main.rs"), None);
+    }
+
+    #[test]
+    fn a_root_below_a_protected_name_is_itself_free() {
+        let roots = Roots::new(PathBuf::from("/home/u/.claude/work"), Vec::new());
+        assert_eq!(roots.protected(Path::new("/home/u/.claude/work/a")), None);
+        assert_eq!(roots.protected(Path::new("/home/u/.claude/work/.git/a")), Some(".git"));
     }
 }

@@ -1,1 +1,37 @@
 //! Search in process, with ripgrep's crates.
+//!
+//! Both searches walk a folder as ripgrep does: ignore files are obeyed, hidden files are
+//! included, `.git` is not, links are never followed. They run on blocking threads, stop at named
+//! limits, say what they left out, and end soon after their token is cancelled. Results are in
+//! the order of their paths.
+
+mod content;
+mod names;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use content::{ContentFound, ContentQuery, Hit, search_content};
+pub use names::{NamesFound, NamesQuery, search_names};
+
+/// The most entries that one walk visits.
+pub const MAX_VISITED: usize = 1_000_000;
+/// The most matches that are collected before they are sorted and cut to what was asked for.
+pub const MAX_COLLECTED: usize = 10_000;
+/// Files larger than this (bytes) are not searched for content.
+pub const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+/// A search that could not begin, or was cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum SearchError {
+    /// The pattern is no regular expression, or needs more than one line.
+    #[error("the pattern cannot be used: {0}")]
+    Pattern(String),
+    /// The glob is malformed.
+    #[error("the glob cannot be used: {0}")]
+    Glob(String),
+    /// The token was cancelled.
+    #[error("the search was cancelled")]
+    Cancelled,
+}

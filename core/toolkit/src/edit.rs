@@ -1,0 +1,219 @@
+//! `edit`: exact replacements in one file, all or nothing.
+
+mod matching;
+mod nearest;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
+};
+use bridle_model::ToolSpec;
+use bridle_session::Content;
+use bridle_world::Roots;
+use bridle_world::files::{self, Text, Version};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::diff::Change;
+use crate::target::{Target, fenced, outline, plan_failed};
+use matching::{Problem, Replacement, apply};
+use nearest::nearest_regions;
+
+/// The largest file (bytes) that is edited or replaced.
+pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
+
+const DESCRIPTION: &str = "\
+Replaces exact texts in one file. Every old_text must occur exactly once in the file as it is now \
+(add surrounding lines to make it unique), unless replace_all is set. All edits are applied \
+together or none is. Line ends of the file are kept; LF in old_text and new_text stands for them.";
+
+/// Arguments of `edit`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EditArguments {
+    /// The file, absolute or relative to the working directory.
+    path: String,
+    /// The replacements; they must not overlap.
+    edits: Vec<EditArgument>,
+}
+
+/// One replacement.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EditArgument {
+    /// The text to replace, exactly as in the file, without the line numbers of `read`.
+    old_text: String,
+    /// The text to put there.
+    new_text: String,
+    /// Replace every occurrence of old_text. Without it: exactly one.
+    replace_all: Option<bool>,
+}
+
+impl Arguments for EditArguments {
+    const TOOL: &'static str = "edit";
+    const SHAPE: &'static str = "{path, edits: [{old_text, new_text, replace_all?}]}";
+}
+
+/// The tool.
+pub(crate) struct Edit {
+    roots: Arc<Roots>,
+    spec: ToolSpec,
+}
+
+impl Edit {
+    pub(crate) fn new(roots: Arc<Roots>) -> Self {
+        Self { roots, spec: EditArguments::spec(DESCRIPTION) }
+    }
+}
+
+#[async_trait]
+impl Tool for Edit {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn plan(
+        &self,
+        arguments: &str,
+        _: &ToolContext,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        let arguments = EditArguments::decode(arguments)?;
+        if arguments.edits.is_empty() {
+            return Err(ToolFailure::bad_arguments("`edits` is empty. Nothing was done."));
+        }
+        let roots = self.roots.clone();
+        blocking(move || {
+            let target = Target::resolve(&roots, &arguments.path)?;
+            match prepare(&target, &arguments.edits) {
+                Ok(planned) => Ok(Box::new(planned) as Box<dyn PlannedCall>),
+                Err(failure) => plan_failed(target, "Edit", failure),
+            }
+        })
+        .await
+    }
+
+    fn outline(&self, arguments: &str) -> Display {
+        outline(&self.roots, arguments, "Edit", "edit", ToolKind::Edit)
+    }
+}
+
+fn prepare(target: &Target, edits: &[EditArgument]) -> Result<PlannedEdit, ToolFailure> {
+    let snapshot = files::read(&target.path, MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
+    let text = Text::parse(&snapshot.bytes)
+        .map_err(|why| ToolFailure::failed(format!("{} cannot be edited: {why}.", target.shown)))?;
+    let replacements: Vec<Replacement<'_>> = edits
+        .iter()
+        .map(|edit| Replacement {
+            old_text: &edit.old_text,
+            new_text: &edit.new_text,
+            all: edit.replace_all.unwrap_or_default(),
+        })
+        .collect();
+    let applied = apply(text.body, &replacements)
+        .map_err(|problem| explain(&problem, target, text.body, &replacements))?;
+    Ok(PlannedEdit {
+        change: Change::between(&target.path, text.body, &applied.body),
+        bytes: text.with_body(&applied.body),
+        version: snapshot.version,
+        regions: applied.regions,
+        line_ends: applied.line_ends,
+        target: target.clone(),
+    })
+}
+
+fn explain(
+    problem: &Problem,
+    target: &Target,
+    body: &str,
+    replacements: &[Replacement<'_>],
+) -> ToolFailure {
+    let name = |index: &usize| format!("edits[{index}]");
+    let what = match problem {
+        Problem::Empty(index) => {
+            format!("{}: old_text is empty; use `write` to fill a file", name(index))
+        }
+        Problem::Same(index) => format!("{}: old_text and new_text are the same", name(index)),
+        Problem::NotFound(index) => format!("{}: old_text is not in the file", name(index)),
+        Problem::Ambiguous(index, lines) => {
+            let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
+            format!(
+                "{}: old_text is there more than once (at lines {}); add surrounding lines to \
+                 make it unique, or set replace_all",
+                name(index),
+                lines.join(", ")
+            )
+        }
+        Problem::Overlap(a, b) => {
+            format!("{} and {} overlap; make one edit of them", name(a), name(b))
+        }
+        Problem::NoChange => "the edits together change nothing".to_owned(),
+    };
+    let mut message = format!("{}: {what}. The file is unchanged.", target.shown);
+    if let Problem::NotFound(index) = problem {
+        let wanted = replacements.get(*index).map_or("", |replacement| replacement.old_text);
+        let near = nearest_regions(body, wanted);
+        message.push_str(&match near.as_str() {
+            "" => " Nothing in it is similar; read it first.".to_owned(),
+            near => format!(" The most similar places:\n{near}"),
+        });
+    }
+    ToolFailure::failed(message)
+}
+
+struct PlannedEdit {
+    target: Target,
+    version: Version,
+    bytes: Vec<u8>,
+    change: Change,
+    regions: usize,
+    line_ends: bool,
+}
+
+#[async_trait]
+impl PlannedCall for PlannedEdit {
+    fn display(&self) -> Display {
+        self.target.display_change("Edit", &self.change)
+    }
+
+    fn access(&self) -> Vec<Access> {
+        self.target.write_access()
+    }
+
+    async fn run(
+        self: Box<Self>,
+        _: Grant,
+        context: ToolContext,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        if context.token.is_cancelled() {
+            return Err(ToolFailure::aborted("The edit was cancelled; the file is unchanged."));
+        }
+        blocking(move || self.write()).await
+    }
+}
+
+impl PlannedEdit {
+    fn write(&self) -> Result<ToolOutcome, ToolFailure> {
+        files::replace(&self.target.path, &self.version, &self.bytes)
+            .map_err(|error| self.target.failure(&error))?;
+        let plural = if self.regions == 1 { "" } else { "s" };
+        let mut text =
+            format!("Edited {}: {} replacement{plural}.\n", self.target.shown, self.regions);
+        if self.line_ends {
+            text.push_str("Matched with line ends taken as equal; the file keeps its own.\n");
+        }
+        text.push_str(&fenced("diff", &self.change.unified));
+        let value = json!({
+            "path": self.target.path, "replacements": self.regions,
+            "matched": if self.line_ends { "line-ends" } else { "exact" },
+        });
+        Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

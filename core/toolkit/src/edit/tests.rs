@@ -1,0 +1,186 @@
+//! Edits of real files, byte for byte.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+use bridle_agent::Access;
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use crate::testing::{Workspace, context, run};
+
+fn edit(path: &str, edits: &[(&str, &str)]) -> Value {
+    let edits: Vec<Value> =
+        edits.iter().map(|(old, new)| json!({ "old_text": old, "new_text": new })).collect();
+    json!({ "path": path, "edits": edits })
+}
+
+#[tokio::test]
+async fn an_edit_shows_its_diff_before_and_after() {
+    let ws = Workspace::new(&[("src/a.rs", "fn a() {}\nfn b() {}\n")]);
+    let planned = ws.plan("edit", edit("src/a.rs", &[("fn b", "fn c")])).await.unwrap();
+    let display = planned.display();
+    assert_eq!(display.title, "Edit src/a.rs");
+    assert_eq!(display.locations[0].path, ws.path("src/a.rs"));
+    assert_eq!(display.locations[0].line, Some(2));
+    assert_eq!(display.diffs[0].old_text.as_deref(), Some("fn a() {}\nfn b() {}\n"));
+    assert_eq!(display.diffs[0].new_text, "fn a() {}\nfn c() {}\n");
+    assert_eq!(planned.access(), [Access::WriteInside(ws.path("src/a.rs"))]);
+    assert_eq!(ws.get("src/a.rs"), b"fn a() {}\nfn b() {}\n", "planning changes nothing");
+    let outcome = run(planned).await.unwrap();
+    assert_eq!(outcome.display.diffs, display.diffs);
+    assert_eq!(ws.get("src/a.rs"), b"fn a() {}\nfn c() {}\n");
+    let text = ws.text("edit", edit("src/a.rs", &[("fn c", "fn d")])).await;
+    expect![[r#"
+        Edited src/a.rs: 1 replacement.
+        ```diff
+        @@ -1,2 +1,2 @@
+         fn a() {}
+        -fn c() {}
+        +fn d() {}
+        ```"#]]
+    .assert_eq(&text);
+}
+
+#[tokio::test]
+async fn mark_line_ends_mode_and_missing_final_line_end_stay() {
+    let ws = Workspace::new(&[]);
+    let mut lines: Vec<String> = (0..1000).map(|n| format!("line {n} ä\r\n")).collect();
+    lines[400] = "a stray LF\n".to_owned();
+    let before = format!("\u{feff}{}end", lines.concat());
+    ws.put("f", &before);
+    let mode = std::fs::Permissions::from_mode(0o750);
+    fs_err::set_permissions(ws.path("f"), mode).unwrap();
+    let text = ws.text("edit", edit("f", &[("line 0 ä\nline 1 ä\n", "first\nsecond\n")])).await;
+    assert!(text.contains("line ends taken as equal"), "{text}");
+    ws.run("edit", edit("f", &[("line 500 ä", "five\nhundred"), ("end", "END")])).await.unwrap();
+    let expected = before
+        .replace("line 0 ä\r\nline 1 ä\r\n", "first\r\nsecond\r\n")
+        .replace("line 500 ä", "five\r\nhundred")
+        .replace("end", "END");
+    assert_eq!(String::from_utf8(ws.get("f")).unwrap(), expected);
+    assert_eq!(fs_err::metadata(ws.path("f")).unwrap().mode() & 0o7777, 0o750);
+}
+
+#[tokio::test]
+async fn one_bad_edit_leaves_the_file_untouched() {
+    let ws = Workspace::new(&[("f", "alpha\nbeta one\nbeta two\ngamma\n")]);
+    let before = ws.get("f");
+    let error = ws.error("edit", edit("f", &[("alpha", "a"), ("beta three", "b")])).await;
+    expect![[r#"
+        f: edits[1]: old_text is not in the file. The file is unchanged. The most similar places:
+             2	beta one
+        …
+             3	beta two
+    "#]]
+    .assert_eq(&error);
+    let error = ws.error("edit", edit("f", &[("beta", "b")])).await;
+    expect!["f: edits[0]: old_text is there more than once (at lines 2, 3); add surrounding lines to make it unique, or set replace_all. The file is unchanged."].assert_eq(&error);
+    for edits in [
+        &[("alpha", "alpha")][..],
+        &[("", "x")],
+        &[("alpha\nbeta one", "x"), ("one\nbeta", "y")],
+        &[("zzz", "y")],
+    ] {
+        ws.error("edit", edit("f", edits)).await;
+    }
+    assert_eq!(ws.get("f"), before);
+    assert_eq!(ws.names("."), ["f"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_edited_is_said() {
+    let ws = Workspace::new(&[("binary", "a\0b"), ("main.rs", "x")]);
+    ws.put("latin", b"caf\xe9");
+    ws.fifo("fifo");
+    let error = async |path| ws.error("edit", edit(path, &[("a", "b")])).await;
+    expect!["binary cannot be edited: it is a binary file."].assert_eq(&error("binary").await);
+    expect!["latin cannot be edited: it is not UTF-8 text (first bad byte at offset 3)."]
+        .assert_eq(&error("latin").await);
+    expect!["/base/ws/fifo is a FIFO, not a regular file."].assert_eq(&error("fifo").await);
+    expect!["/base/ws is a folder. Use `list` to see what is in it."].assert_eq(&error(".").await);
+    expect!["/base/ws/Main.rs does not exist. There is `main.rs`."]
+        .assert_eq(&error("Main.rs").await);
+    expect!["`~` is not expanded; give an absolute path, or `./~/x` for a file of that very name."]
+        .assert_eq(&error("~/x").await);
+}
+
+#[tokio::test]
+async fn a_link_stays_and_its_target_is_edited() {
+    let ws = Workspace::new(&[("real", "old"), ("other", "old")]);
+    symlink("real", ws.path("link")).unwrap();
+    fs_err::hard_link(ws.path("other"), ws.path("twin")).unwrap();
+    ws.run("edit", edit("link", &[("old", "new")])).await.unwrap();
+    assert!(fs_err::symlink_metadata(ws.path("link")).unwrap().is_symlink());
+    assert_eq!(ws.get("real"), b"new");
+    ws.run("edit", edit("twin", &[("old", "new")])).await.unwrap();
+    assert_eq!(ws.get("other"), b"new");
+}
+
+#[tokio::test]
+async fn ways_out_of_the_workspace_ask_as_such() {
+    let ws = Workspace::new(&[]);
+    fs_err::write(ws.base.join("outside/f"), "old").unwrap();
+    fs_err::write(ws.base.join("ws-evil/f"), "old").unwrap();
+    symlink(ws.base.join("outside"), ws.path("folder")).unwrap();
+    let absolute = ws.base.join("outside/f");
+    for (path, real) in [
+        ("../outside/f", "outside/f"),
+        ("../ws-evil/f", "ws-evil/f"),
+        ("folder/f", "outside/f"),
+        (absolute.to_str().unwrap(), "outside/f"),
+    ] {
+        let access = ws.access("edit", edit(path, &[("old", "new")])).await;
+        assert_eq!(access, [Access::WriteOutside(ws.base.join(real))], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_plan_tells_nothing_about_a_file_outside() {
+    let ws = Workspace::new(&[]);
+    fs_err::write(ws.base.join("outside/f"), "secret word\n").unwrap();
+    let planned = ws.plan("edit", edit("../outside/f", &[("secret wort", "x")])).await.unwrap();
+    let shown = format!("{:?}", planned.display());
+    assert!(!shown.contains("secret word"), "{shown}");
+    assert_eq!(planned.access(), [Access::WriteOutside(ws.base.join("outside/f"))]);
+    let failure = run(planned).await.unwrap_err();
+    assert!(failure.message.contains("secret word"), "told once it was approved");
+}
+
+#[tokio::test]
+async fn protected_names_ask_even_inside() {
+    let ws = Workspace::new(&[(".git/config", "old"), ("sub/.vscode/tasks.json", "old")]);
+    for path in [".git/config", "sub/.vscode/tasks.json"] {
+        let planned = ws.plan("edit", edit(path, &[("old", "new")])).await.unwrap();
+        assert_eq!(planned.access(), [Access::WriteOutside(ws.path(path))]);
+        assert!(planned.display().title.contains("protected"));
+    }
+}
+
+#[tokio::test]
+async fn what_changed_between_plan_and_run_is_refused() {
+    let ws = Workspace::new(&[("f", "old"), ("secret", "old")]);
+    let planned = ws.plan("edit", edit("f", &[("old", "new")])).await.unwrap();
+    ws.put("f", "theirs");
+    let failure = run(planned).await.unwrap_err();
+    assert!(failure.message.contains("changed since"), "{failure}");
+    assert_eq!(ws.get("f"), b"theirs");
+
+    ws.put("f", "old");
+    let planned = ws.plan("edit", edit("f", &[("old", "new")])).await.unwrap();
+    fs_err::remove_file(ws.path("f")).unwrap();
+    symlink("secret", ws.path("f")).unwrap();
+    let failure = run(planned).await.unwrap_err();
+    assert!(failure.message.contains("is not the file"), "{failure}");
+    assert_eq!(ws.get("secret"), b"old");
+}
+
+#[tokio::test]
+async fn a_cancelled_edit_writes_nothing() {
+    let ws = Workspace::new(&[("f", "old")]);
+    let planned = ws.plan("edit", edit("f", &[("old", "new")])).await.unwrap();
+    let context = context();
+    context.token.cancel();
+    let failure = planned.run(bridle_agent::Grant::for_tests(), context).await.unwrap_err();
+    assert_eq!(failure.code, bridle_session::ToolErrorCode::Aborted);
+    assert_eq!(ws.get("f"), b"old");
+}

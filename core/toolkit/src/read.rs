@@ -1,0 +1,271 @@
+//! `read`: numbered lines of a text file.
+
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
+    ToolOutcome,
+};
+use bridle_model::ToolSpec;
+use bridle_session::Content;
+use bridle_world::Roots;
+use bridle_world::files::{LineLimits, Lines, read_lines};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::arguments::Arguments;
+use crate::blocking::blocking;
+use crate::target::{Target, outline};
+
+const LIMITS: LineLimits = LineLimits { lines: 2_000, bytes: 64 * 1024, line_bytes: 4 * 1024 };
+
+const DESCRIPTION: &str = "\
+Reads a UTF-8 text file as numbered lines. Each line is shown as its number, a tab and its text; \
+the number and the tab are not part of the file. At most 2,000 lines or 64 KiB are returned; a \
+note then says with which start_line to go on.";
+
+/// Arguments of `read`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadArguments {
+    /// The file, absolute or relative to the working directory.
+    path: String,
+    /// The first line to read, from 1. Without it: the first line of the file.
+    start_line: Option<NonZeroU32>,
+    /// The last line to read, inclusive. Without it: as far as the limits allow.
+    end_line: Option<NonZeroU32>,
+}
+
+impl Arguments for ReadArguments {
+    const TOOL: &'static str = "read";
+    const SHAPE: &'static str = "{path, start_line?, end_line?} with lines from 1";
+}
+
+/// The tool.
+pub(crate) struct Read {
+    roots: Arc<Roots>,
+    spec: ToolSpec,
+}
+
+impl Read {
+    pub(crate) fn new(roots: Arc<Roots>) -> Self {
+        Self { roots, spec: ReadArguments::spec(DESCRIPTION) }
+    }
+}
+
+#[async_trait]
+impl Tool for Read {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn plan(
+        &self,
+        arguments: &str,
+        _: &ToolContext,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        let arguments = ReadArguments::decode(arguments)?;
+        let first = arguments.start_line.map_or(1, NonZeroU32::get);
+        let last = arguments.end_line.map(NonZeroU32::get);
+        if let Some(last) = last.filter(|last| *last < first) {
+            return Err(ToolFailure::bad_arguments(format!(
+                "end_line {last} is before start_line {first}. Nothing was read."
+            )));
+        }
+        let roots = self.roots.clone();
+        let target = blocking(move || Target::resolve(&roots, &arguments.path)).await?;
+        Ok(Box::new(PlannedRead { target, first, last }))
+    }
+
+    fn outline(&self, arguments: &str) -> Display {
+        outline(&self.roots, arguments, "Read", "read", ToolKind::Read)
+    }
+}
+
+struct PlannedRead {
+    target: Target,
+    first: u32,
+    last: Option<u32>,
+}
+
+#[async_trait]
+impl PlannedCall for PlannedRead {
+    fn display(&self) -> Display {
+        let mut display = self.target.display("Read", ToolKind::Read, Some(self.first));
+        match self.last {
+            Some(last) => display.title.push_str(&format!(" (lines {}-{last})", self.first)),
+            None if self.first > 1 => {
+                display.title.push_str(&format!(" (from line {})", self.first));
+            }
+            None => {}
+        }
+        display
+    }
+
+    fn access(&self) -> Vec<Access> {
+        self.target.read_access()
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::Parallel
+    }
+
+    async fn run(
+        self: Box<Self>,
+        _: Grant,
+        context: ToolContext,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        blocking(move || self.read(&context.token)).await
+    }
+}
+
+impl PlannedRead {
+    fn read(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+        let (first, last) = (u64::from(self.first), self.last.map(u64::from));
+        let cancelled = || token.is_cancelled();
+        let lines = read_lines(&self.target.path, first, last, LIMITS, &cancelled)
+            .map_err(|error| self.target.failure(&error))?
+            .map_err(|why| {
+                ToolFailure::failed(format!("{} cannot be read: {why}.", self.target.shown))
+            })?;
+        if cancelled() {
+            return Err(ToolFailure::aborted("The read was cancelled."));
+        }
+        if lines.lines.is_empty() && lines.total > 0 {
+            return Err(ToolFailure::failed(self.beyond_the_end(&lines)));
+        }
+        let end = first + lines.lines.len() as u64;
+        let text = if lines.total == 0 {
+            format!("{} is empty.", self.target.shown)
+        } else {
+            self.render(&lines, end)
+        };
+        let mut display = self.display();
+        display.text = Some(match lines.total {
+            0 => "The file is empty.".to_owned(),
+            total => format!("Lines {first}-{} of {}{total}.", end - 1, at_least(&lines)),
+        });
+        let value = json!({
+            "path": self.target.path, "start_line": first, "end_line": end - 1,
+            "total_lines": lines.total, "total_is_exact": !lines.more,
+        });
+        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+    }
+
+    fn render(&self, lines: &Lines, end: u64) -> String {
+        let mut text = String::new();
+        for (number, line) in (u64::from(self.first)..).zip(&lines.lines) {
+            text.push_str(&format!("{number:>6}\t{}", line.text));
+            if line.omitted > 0 {
+                let _infallible = write!(text, " [{} more bytes of this line]", line.omitted);
+            }
+            text.push('\n');
+        }
+        let wanted = self.last.map_or(lines.total, |last| lines.total.min(u64::from(last)));
+        if end <= wanted {
+            let total = lines.total;
+            text.push_str(&format!(
+                "[Cut at the size limit. The file has {}{total} lines; go on with start_line {end}.]\n",
+                at_least(lines),
+            ));
+        }
+        if lines.crlf {
+            text.push_str(
+                "[Lines end with CR LF; `edit` matches them as if they ended with LF.]\n",
+            );
+        }
+        if lines.lossy {
+            text.push_str("[Some bytes are not UTF-8 and are shown as U+FFFD.]\n");
+        }
+        text
+    }
+
+    fn beyond_the_end(&self, lines: &Lines) -> String {
+        let (shown, total) = (&self.target.shown, lines.total);
+        if lines.more {
+            return format!("{shown}: line {} is too far into the file to be read.", self.first);
+        }
+        format!("{shown} has {total} lines; line {} is beyond its end.", self.first)
+    }
+}
+
+fn at_least(lines: &Lines) -> &'static str {
+    if lines.more { "at least " } else { "" }
+}
+
+#[cfg(test)]
+mod tests {
+    use bridle_agent::Access;
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::testing::Workspace;
+
+    #[tokio::test]
+    async fn numbered_lines_and_windows() {
+        let ws = Workspace::new(&[("f", "\u{feff}one\r\ntwo\nthree"), ("empty", "")]);
+        let text = ws.text("read", json!({ "path": "f" })).await;
+        expect![[r#"
+                 1	one
+                 2	two
+                 3	three
+            [Lines end with CR LF; `edit` matches them as if they ended with LF.]
+        "#]]
+        .assert_eq(&text);
+        let text = ws.text("read", json!({ "path": "f", "start_line": 2, "end_line": 2 })).await;
+        assert_eq!(text, "     2\ttwo\n");
+        assert_eq!(ws.text("read", json!({ "path": "empty" })).await, "empty is empty.");
+        let outcome = ws.run("read", json!({ "path": "f", "start_line": 2 })).await.unwrap();
+        assert_eq!(outcome.display.title, "Read f (from line 2)");
+        assert_eq!(outcome.display.locations[0].path, ws.path("f"));
+        assert_eq!(outcome.display.locations[0].line, Some(2));
+    }
+
+    #[tokio::test]
+    async fn long_files_say_where_to_go_on() {
+        let ws = Workspace::new(&[("lines", &"x\n".repeat(3_000)), ("wide", &"ä".repeat(50_000))]);
+        let text = ws.text("read", json!({ "path": "lines" })).await;
+        assert!(text.ends_with(
+            "[Cut at the size limit. The file has 3000 lines; go on with start_line 2001.]\n"
+        ));
+        let text = ws.text("read", json!({ "path": "lines", "start_line": 2001 })).await;
+        assert!(text.ends_with("  3000\tx\n"));
+        let text = ws.text("read", json!({ "path": "wide" })).await;
+        assert!(text.ends_with(" [95904 more bytes of this line]\n") && text.len() < 5_000);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_read_is_said() {
+        let ws = Workspace::new(&[("config.toml", "x"), ("folder/x", ""), ("binary", "\0")]);
+        ws.fifo("fifo");
+        let sparse = fs_err::File::create(ws.path("sparse")).unwrap();
+        sparse.set_len(20_000_000_000).unwrap();
+        let error = async |path| ws.error("read", json!({ "path": path })).await;
+        expect!["/base/ws/confg.toml does not exist. There is `config.toml`."]
+            .assert_eq(&error("confg.toml").await);
+        expect!["/base/ws/folder is a folder. Use `list` to see what is in it."]
+            .assert_eq(&error("folder").await);
+        expect!["binary cannot be read: it is a binary file."].assert_eq(&error("binary").await);
+        expect!["sparse cannot be read: it is a binary file."].assert_eq(&error("sparse").await);
+        expect!["/base/ws/fifo is a FIFO, not a regular file."].assert_eq(&error("fifo").await);
+        expect!["/dev/zero is a device, not a regular file."].assert_eq(&error("/dev/zero").await);
+        let error = ws.error("read", json!({ "path": "config.toml", "start_line": 9 })).await;
+        expect!["config.toml has 1 lines; line 9 is beyond its end."].assert_eq(&error);
+        let error = ws.error("read", json!({ "path": "f", "start_line": 3, "end_line": 2 })).await;
+        expect!["end_line 2 is before start_line 3. Nothing was read."].assert_eq(&error);
+    }
+
+    #[tokio::test]
+    async fn reading_outside_asks_as_such() {
+        let ws = Workspace::new(&[]);
+        let access = ws.access("read", json!({ "path": "../outside/f" })).await;
+        assert_eq!(access, [Access::ReadOutside(ws.base.join("outside/f"))]);
+        let access = ws.access("read", json!({ "path": "f" })).await;
+        assert_eq!(access, [Access::ReadInside]);
+    }
+}

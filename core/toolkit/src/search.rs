@@ -1,0 +1,229 @@
+//! `search`: lines by a regular expression.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
+    ToolOutcome,
+};
+use bridle_model::ToolSpec;
+use bridle_session::Content;
+use bridle_world::Roots;
+use bridle_world::search::{ContentFound, ContentQuery, SearchError, search_content};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::arguments::{Arguments, peek};
+use crate::blocking::blocking;
+use crate::target::{Target, fenced, one_line, shown};
+
+/// The most hits that are returned.
+const MAX_HITS: usize = 200;
+
+const DESCRIPTION: &str = "\
+Finds lines that match a regular expression (Rust syntax, within one line, case-sensitive unless \
+it begins with (?i)), shown as path:line: text, sorted by path. Binary files, files over 16 MiB, \
+files named by ignore files and .git are left out, links are not followed. At most 200 lines.";
+
+/// Arguments of `search`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SearchArguments {
+    /// The regular expression.
+    pattern: String,
+    /// The folder or file to search. Without it: the working directory.
+    path: Option<String>,
+    /// Only files that match this glob; without a / in it, by file name at any depth.
+    glob: Option<String>,
+}
+
+impl Arguments for SearchArguments {
+    const TOOL: &'static str = "search";
+    const SHAPE: &'static str = "{pattern, path?, glob?}";
+}
+
+/// The tool.
+pub(crate) struct Search {
+    roots: Arc<Roots>,
+    spec: ToolSpec,
+}
+
+impl Search {
+    pub(crate) fn new(roots: Arc<Roots>) -> Self {
+        Self { roots, spec: SearchArguments::spec(DESCRIPTION) }
+    }
+}
+
+#[async_trait]
+impl Tool for Search {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn plan(
+        &self,
+        arguments: &str,
+        _: &ToolContext,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        let arguments = SearchArguments::decode(arguments)?;
+        let roots = self.roots.clone();
+        blocking(move || {
+            let target = Target::resolve(&roots, arguments.path.as_deref().unwrap_or("."))?;
+            let SearchArguments { pattern, glob, .. } = arguments;
+            let planned = PlannedSearch { roots, target, pattern, glob };
+            Ok(Box::new(planned) as Box<dyn PlannedCall>)
+        })
+        .await
+    }
+
+    fn outline(&self, arguments: &str) -> Display {
+        let title = match peek(arguments, "pattern") {
+            Some(pattern) => format!("Search {}", one_line(&pattern)),
+            None => "search".to_owned(),
+        };
+        Display::new(title, ToolKind::Search)
+    }
+}
+
+struct PlannedSearch {
+    roots: Arc<Roots>,
+    target: Target,
+    pattern: String,
+    glob: Option<String>,
+}
+
+#[async_trait]
+impl PlannedCall for PlannedSearch {
+    fn display(&self) -> Display {
+        let verb = format!("Search {} in", one_line(&self.pattern));
+        self.target.display(&verb, ToolKind::Search, None)
+    }
+
+    fn access(&self) -> Vec<Access> {
+        self.target.read_access()
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        Concurrency::Parallel
+    }
+
+    async fn run(
+        self: Box<Self>,
+        _: Grant,
+        context: ToolContext,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        blocking(move || self.search(&context.token)).await
+    }
+}
+
+impl PlannedSearch {
+    fn search(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+        self.target.require_present()?;
+        let query = ContentQuery {
+            place: &self.target.path,
+            excluded: self.roots.excluded(),
+            pattern: &self.pattern,
+            glob: self.glob.as_deref(),
+            limit: MAX_HITS,
+        };
+        let found = search_content(&query, token).map_err(failure)?;
+        let text = self.render(&found);
+        let mut display = self.display();
+        display.text = Some(fenced("", &text));
+        let value = json!({
+            "shown": found.hits.len(), "total": found.total, "total_is_exact": !found.at_least,
+        });
+        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+    }
+
+    fn render(&self, found: &ContentFound) -> String {
+        let mut text = String::new();
+        for hit in &found.hits {
+            let path = shown(&self.roots, &hit.path);
+            text.push_str(&format!("{path}:{}: {}\n", hit.line, hit.text));
+        }
+        let (count, total) = (found.hits.len(), found.total);
+        if count == 0 {
+            let cut = if found.at_least { " in the part that was searched" } else { "" };
+            text.push_str(&format!("No line matches {}{cut}.\n", self.pattern));
+        } else if count < total || found.at_least {
+            let at_least = if found.at_least { "at least " } else { "" };
+            text.push_str(&format!(
+                "[{count} of {at_least}{total} matching lines; narrow the pattern, path or glob]\n"
+            ));
+        }
+        if found.too_large > 0 {
+            text.push_str(&format!("[{} files over 16 MiB were not searched]\n", found.too_large));
+        }
+        text
+    }
+}
+
+/// What a search error means to the model.
+pub(crate) fn failure(error: SearchError) -> ToolFailure {
+    match error {
+        SearchError::Cancelled => ToolFailure::aborted("The search was cancelled."),
+        SearchError::Pattern(why) => ToolFailure::failed(format!(
+            "The pattern cannot be used: {why}. It is a Rust regular expression over single lines; \
+             escape (, [, {{, ., *, + and ? with a backslash to match them as they are."
+        )),
+        SearchError::Glob(why) => ToolFailure::failed(format!("The glob cannot be used: {why}.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use crate::testing::Workspace;
+
+    #[tokio::test]
+    async fn hits_are_shown_with_path_and_line() {
+        let ws = Workspace::new(&[("src/a.rs", "x\nneedle 1\n"), ("b.md", "Needle 2"), ("c", "")]);
+        let text = ws.text("search", json!({ "pattern": "(?i)needle" })).await;
+        expect![[r#"
+            b.md:1: Needle 2
+            src/a.rs:2: needle 1
+        "#]]
+        .assert_eq(&text);
+        let arguments = json!({ "pattern": "(?i)needle", "path": "src", "glob": "*.rs" });
+        assert_eq!(ws.text("search", arguments).await, "src/a.rs:2: needle 1\n");
+        let text = ws.text("search", json!({ "pattern": "absent" })).await;
+        assert_eq!(text, "No line matches absent.\n");
+        let text = ws.text("glob", json!({ "pattern": "*.rs" })).await;
+        assert_eq!(text, "src/a.rs\n");
+        let text = ws.text("glob", json!({ "pattern": "*.py" })).await;
+        assert_eq!(text, "No file matches *.py.\n");
+    }
+
+    #[tokio::test]
+    async fn caps_are_named() {
+        let ws = Workspace::new(&[("many", &"needle\n".repeat(300))]);
+        let text = ws.text("search", json!({ "pattern": "needle" })).await;
+        assert!(text.ends_with("[200 of 300 matching lines; narrow the pattern, path or glob]\n"));
+        ws.put("many", "needle\n".repeat(20_000));
+        let text = ws.text("search", json!({ "pattern": "needle" })).await;
+        assert!(text.contains("[200 of at least 10000 matching lines"), "{text}");
+        for n in 0..300 {
+            ws.put(&format!("f{n:03}.txt"), "");
+        }
+        let text = ws.text("glob", json!({ "pattern": "f*.txt" })).await;
+        assert!(text.ends_with("f199.txt\n[200 of 300 files; narrow the glob]\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn bad_patterns_and_places_are_said() {
+        let ws = Workspace::new(&[]);
+        let error = ws.error("search", json!({ "pattern": "foo(" })).await;
+        assert!(error.starts_with("The pattern cannot be used: "), "{error}");
+        assert!(error.contains("unclosed group"), "{error}");
+        let error = ws.error("glob", json!({ "pattern": "[" })).await;
+        assert!(error.starts_with("The glob cannot be used: "), "{error}");
+        let error = ws.error("search", json!({ "pattern": "x", "path": "absent" })).await;
+        expect!["/base/ws/absent does not exist."].assert_eq(&error);
+    }
+}

@@ -1,0 +1,253 @@
+//! What a path argument means: its real place, how it is shown, what access to it counts as.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Display, Grant, Location, PlannedCall, ToolContext, ToolFailure, ToolKind, ToolOutcome,
+};
+use bridle_world::files::{self, FileError};
+use bridle_world::{Placement, Roots};
+
+use crate::arguments::peek;
+use crate::diff::Change;
+
+/// The most characters of a path or pattern in a title.
+const TITLE_CHARS: usize = 120;
+/// Entries of a folder that are compared with a name that does not exist.
+const MAX_COMPARED: usize = 2_000;
+/// Names that are offered in place of one that does not exist.
+const MAX_OFFERED: usize = 3;
+
+/// A resolved path argument.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// The real place, links resolved.
+    pub(crate) path: PathBuf,
+    /// The place relative to the working directory where it lies below it.
+    pub(crate) shown: String,
+    inside: bool,
+    protected: Option<&'static str>,
+}
+
+impl Target {
+    /// Resolves a path as the model wrote it. Blocks on the file system.
+    ///
+    /// # Errors
+    /// `Failed` for a path that cannot be resolved.
+    pub(crate) fn resolve(roots: &Roots, text: &str) -> Result<Self, ToolFailure> {
+        let placement =
+            roots.resolve(text).map_err(|error| ToolFailure::failed(sentence(&error)))?;
+        let inside = matches!(placement, Placement::Inside(_));
+        let path = placement.path().to_owned();
+        let protected = roots.protected(&path);
+        Ok(Self { shown: shown(roots, &path), path, inside, protected })
+    }
+
+    pub(crate) fn read_access(&self) -> Vec<Access> {
+        if self.inside {
+            vec![Access::ReadInside]
+        } else {
+            vec![Access::ReadOutside(self.path.clone())]
+        }
+    }
+
+    /// Protected names count as outside: what is written there is executed or obeyed later.
+    pub(crate) fn write_access(&self) -> Vec<Access> {
+        if self.inside && self.protected.is_none() {
+            vec![Access::WriteInside(self.path.clone())]
+        } else {
+            vec![Access::WriteOutside(self.path.clone())]
+        }
+    }
+
+    /// The head of a display: one line with the verb and the path.
+    pub(crate) fn display(&self, verb: &str, kind: ToolKind, line: Option<u32>) -> Display {
+        let note = match self.protected {
+            Some(name) if matches!(kind, ToolKind::Edit) => {
+                format!(" (protected: `{name}` is executed or obeyed by other programs)")
+            }
+            _ => String::new(),
+        };
+        let mut display = Display::new(format!("{verb} {}{note}", one_line(&self.shown)), kind);
+        display.locations = vec![Location { path: self.path.clone(), line }];
+        display
+    }
+
+    /// The display of a change of this file.
+    pub(crate) fn display_change(&self, verb: &str, change: &Change) -> Display {
+        let mut display = self.display(verb, ToolKind::Edit, Some(change.first_line));
+        display.diffs.clone_from(&change.diffs);
+        display.text.clone_from(&change.note);
+        display
+    }
+
+    /// Checks that something is there.
+    ///
+    /// # Errors
+    /// `Failed` with similar names when nothing is.
+    pub(crate) fn require_present(&self) -> Result<(), ToolFailure> {
+        match fs_err::symlink_metadata(&self.path) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.failure(&FileError::NotFound(self.path.clone()))),
+        }
+    }
+
+    /// What a file error means to the model.
+    pub(crate) fn failure(&self, error: &FileError) -> ToolFailure {
+        let hint = match error {
+            FileError::NotFound(_) => similar_names(&self.path),
+            FileError::Folder(_) => " Use `list` to see what is in it.".to_owned(),
+            FileError::Stale(_) | FileError::Exists(_) | FileError::Moved(_) => {
+                " Read it again before you change it.".to_owned()
+            }
+            FileError::WriteProtected { .. } => {
+                " Change its mode first if it really has to be changed.".to_owned()
+            }
+            FileError::TooLarge { .. } => {
+                " Use `search`, or a command, on the part that matters.".to_owned()
+            }
+            FileError::Special { .. } | FileError::Io { .. } => String::new(),
+        };
+        ToolFailure::failed(format!("{}{hint}", sentence(error)))
+    }
+}
+
+/// Ends the plan of a change that cannot succeed. The reason may quote the file, so for a file
+/// outside the roots it is only told after the call was approved.
+///
+/// # Errors
+/// The failure itself, inside the roots.
+pub(crate) fn plan_failed(
+    target: Target,
+    verb: &'static str,
+    failure: ToolFailure,
+) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+    if target.inside { Err(failure) } else { Ok(Box::new(DoomedCall { target, verb, failure })) }
+}
+
+/// A call that will fail once it is allowed to.
+struct DoomedCall {
+    target: Target,
+    verb: &'static str,
+    failure: ToolFailure,
+}
+
+#[async_trait]
+impl PlannedCall for DoomedCall {
+    fn display(&self) -> Display {
+        self.target.display(self.verb, ToolKind::Edit, None)
+    }
+
+    fn access(&self) -> Vec<Access> {
+        self.target.write_access()
+    }
+
+    async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
+        Err(self.failure)
+    }
+}
+
+/// A display before any plan, from whatever can be read of the arguments.
+pub(crate) fn outline(
+    roots: &Roots,
+    text: &str,
+    verb: &str,
+    tool: &str,
+    kind: ToolKind,
+) -> Display {
+    let Some(path) = peek(text, "path").filter(|path| !path.is_empty()) else {
+        return Display::new(tool, kind);
+    };
+    let mut display = Display::new(format!("{verb} {}", one_line(&path)), kind);
+    display.locations = vec![Location { path: roots.cwd().join(path), line: None }];
+    display
+}
+
+/// A path relative to the working directory, or absolute elsewhere.
+pub(crate) fn shown(roots: &Roots, path: &Path) -> String {
+    match path.strip_prefix(roots.cwd()) {
+        Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
+        Ok(relative) => relative.to_string_lossy().into_owned(),
+        Err(_) => path.to_string_lossy().into_owned(),
+    }
+}
+
+/// A text as part of a title: short, without control characters; cut in the middle, because the
+/// ends of a path say most.
+pub(crate) fn one_line(text: &str) -> String {
+    let escaped: Vec<char> = text
+        .chars()
+        .flat_map(|c| {
+            let escape = if c.is_control() { Some(c.escape_default()) } else { None };
+            let plain = if c.is_control() { None } else { Some(c) };
+            escape.into_iter().flatten().chain(plain)
+        })
+        .collect();
+    if escaped.len() <= TITLE_CHARS {
+        return escaped.into_iter().collect();
+    }
+    let half = TITLE_CHARS / 2;
+    let head = escaped.iter().take(half);
+    let tail = escaped.iter().skip(escaped.len() - half);
+    head.chain(&['…']).chain(tail).collect()
+}
+
+/// An error as a sentence.
+pub(crate) fn sentence(error: &dyn std::error::Error) -> String {
+    format!("{error}.")
+}
+
+/// A code fence around a text, longer than any fence within it.
+pub(crate) fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}{language}\n{text}{end}{fence}")
+}
+
+fn similar_names(path: &Path) -> String {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return String::new();
+    };
+    let Ok(listing) = files::list(folder, MAX_COMPARED) else {
+        return format!(" The folder {} does not exist either.", folder.display());
+    };
+    let name = name.to_string_lossy().to_lowercase();
+    let mut ranked: Vec<(f32, String)> = listing
+        .entries
+        .iter()
+        .map(|entry| {
+            let candidate = entry.name.to_string_lossy();
+            let folded = candidate.to_lowercase();
+            let likeness = similar::TextDiff::from_chars(name.as_str(), folded.as_str()).ratio();
+            (likeness, candidate.into_owned())
+        })
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let offered: Vec<String> =
+        ranked.into_iter().take(MAX_OFFERED).map(|(_, name)| format!("`{name}`")).collect();
+    if offered.is_empty() {
+        return String::new();
+    }
+    format!(" There is {}.", offered.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_short_line() {
+        assert_eq!(one_line("a\nb\u{1b}[0m"), "a\\nb\\u{1b}[0m");
+        let long = one_line(&"ä".repeat(500));
+        assert_eq!(long.chars().count(), TITLE_CHARS + 1);
+    }
+
+    #[test]
+    fn a_fence_is_longer_than_any_in_the_text() {
+        assert_eq!(fenced("", "a"), "```\na\n```");
+        assert_eq!(fenced("md", "````\n"), "`````md\n````\n`````");
+    }
+}

@@ -1,0 +1,116 @@
+//! A workspace on disk and the way a driver puts a call through a tool.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bridle_agent::{
+    Access, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
+};
+use bridle_session::Content;
+use bridle_world::Roots;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::file_tools;
+
+/// `base/ws` is the workspace; `base/outside` and `base/ws-evil` are not.
+pub(crate) struct Workspace {
+    _dir: tempfile::TempDir,
+    pub(crate) base: PathBuf,
+    pub(crate) roots: Arc<Roots>,
+}
+
+impl Workspace {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs_err::canonicalize(dir.path()).unwrap();
+        for folder in ["ws", "ws-evil", "outside"] {
+            fs_err::create_dir(base.join(folder)).unwrap();
+        }
+        let roots = Arc::new(Roots::new(base.join("ws"), Vec::new()));
+        let workspace = Self { _dir: dir, base, roots };
+        for (path, text) in files {
+            workspace.put(path, text);
+        }
+        workspace
+    }
+
+    /// A path below the workspace.
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.roots.cwd().join(path)
+    }
+
+    pub(crate) fn put(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path(path);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, bytes).unwrap();
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Vec<u8> {
+        fs_err::read(self.path(path)).unwrap()
+    }
+
+    pub(crate) fn fifo(&self, path: &str) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, self.path(path), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    /// Everything of the workspace's own folder, names only.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let mut names: Vec<String> = fs_err::read_dir(self.path(path))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) async fn plan(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        let tools = file_tools(&self.roots);
+        let tool: &Arc<dyn Tool> = tools.iter().find(|t| t.spec().name == tool).unwrap();
+        tool.plan(&arguments.to_string(), &context()).await
+    }
+
+    pub(crate) async fn run(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        run(self.plan(tool, arguments).await?).await
+    }
+
+    /// What the model reads of a call that succeeds.
+    pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
+        let outcome = self.run(tool, arguments).await.unwrap();
+        outcome.content.iter().map(text_of).collect()
+    }
+
+    /// What the model reads of a call that fails, with the workspace's place taken out.
+    pub(crate) async fn error(&self, tool: &str, arguments: Value) -> String {
+        let failure = self.run(tool, arguments).await.unwrap_err();
+        failure.message.replace(self.base.to_str().unwrap(), "/base")
+    }
+
+    pub(crate) async fn access(&self, tool: &str, arguments: Value) -> Vec<Access> {
+        self.plan(tool, arguments).await.unwrap().access()
+    }
+}
+
+pub(crate) fn context() -> ToolContext {
+    ToolContext { token: CancellationToken::new(), progress: Progress::none() }
+}
+
+pub(crate) async fn run(planned: Box<dyn PlannedCall>) -> Result<ToolOutcome, ToolFailure> {
+    planned.run(Grant::for_tests(), context()).await
+}
+
+fn text_of(content: &Content) -> &str {
+    match content {
+        Content::Text { text } => text,
+        other => panic!("not a text: {other:?}"),
+    }
+}

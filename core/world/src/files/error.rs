@@ -1,0 +1,81 @@
+//! Why a file operation was refused.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+/// A refused or failed file operation.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Nothing is there.
+    #[error("{} does not exist", .0.display())]
+    NotFound(PathBuf),
+    /// A folder is there.
+    #[error("{} is a folder", .0.display())]
+    Folder(PathBuf),
+    /// Something is there that is neither a regular file nor a folder.
+    #[error("{} is {kind}, not a regular file", .path.display())]
+    Special {
+        /// Where.
+        path: PathBuf,
+        /// What, with its article.
+        kind: &'static str,
+    },
+    /// The file is larger than the caller takes.
+    #[error("{} has {len} bytes; the limit is {limit}", .path.display())]
+    TooLarge {
+        /// Where.
+        path: PathBuf,
+        /// Its size in bytes, as far as known.
+        len: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The file carries no write permission for anybody.
+    #[error("{} is write-protected (mode {mode:03o})", .path.display())]
+    WriteProtected {
+        /// Where.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The content is not the content that the change was computed on.
+    #[error("{} changed since this call was prepared; nothing was written", .0.display())]
+    Stale(PathBuf),
+    /// The path leads to another file or folder than before, or through a link.
+    #[error(
+        "{} is not the file that this call was prepared for (replaced, moved, or now behind a \
+         link); nothing was written",
+        .0.display()
+    )]
+    Moved(PathBuf),
+    /// A file appeared where a new one was to be created.
+    #[error("{} exists now; nothing was written", .0.display())]
+    Exists(PathBuf),
+    /// The file system said no.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl FileError {
+    pub(super) fn io(path: &Path, error: impl Into<io::Error>) -> Self {
+        let path = path.to_owned();
+        let source: io::Error = error.into();
+        // A resolved path holds no links, so one that is met was put there since.
+        if source.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+            return Self::Moved(path);
+        }
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::NotFound(path),
+            io::ErrorKind::IsADirectory => Self::Folder(path),
+            io::ErrorKind::AlreadyExists => Self::Exists(path),
+            _ => Self::Io { path, source },
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! A window of lines out of a file of any size, in bounded memory.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use super::text::{BINARY_PROBE_BYTES, looks_binary, without_mark};
+use super::{FileError, NotText, open_regular};
+
+/// The most bytes of a file that are gone through, to find a window or to count lines.
+const MAX_SCAN_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How much of a file [`read_lines`] returns.
+#[derive(Clone, Copy, Debug)]
+pub struct LineLimits {
+    /// At most this many lines.
+    pub lines: usize,
+    /// At most this many bytes of text in all; at least one line is returned.
+    pub bytes: usize,
+    /// At most this many bytes of one line; the rest of it is left out.
+    pub line_bytes: usize,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its text without its end; bytes that are not UTF-8 are U+FFFD.
+    pub text: String,
+    /// How many bytes at its end were left out.
+    pub omitted: u64,
+}
+
+/// A window of lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines {
+    /// The lines, from the first that was asked for.
+    pub lines: Vec<Line>,
+    /// How many lines the file has; where `more` is set, how many were counted.
+    pub total: u64,
+    /// Whether the file goes on beyond the part that was gone through.
+    pub more: bool,
+    /// Whether a line of the window ends with CR LF.
+    pub crlf: bool,
+    /// Whether something in the window is not UTF-8.
+    pub lossy: bool,
+}
+
+/// Reads the lines `first..=last` (from 1), as far as the limits allow. A byte order mark is not
+/// part of the first line. Stops early when `cancelled` says so.
+///
+/// # Errors
+/// The outer [`FileError`] when it cannot be read, the inner [`NotText`] when it is binary.
+pub fn read_lines(
+    path: &Path,
+    first: u64,
+    last: Option<u64>,
+    limits: LineLimits,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Result<Lines, NotText>, FileError> {
+    let file = open_regular(path)?;
+    let mut reader = BufReader::with_capacity(64 * 1024, file);
+    let failed = |error| FileError::io(path, error);
+    if let Some(not_text) = skip_mark(&mut reader).map_err(failed)? {
+        return Ok(Err(not_text));
+    }
+    let mut window = Window { first, last, limits, bytes: 0, found: Lines::default() };
+    let mut scanned = 0;
+    let mut line = RawLine::default();
+    while line.read(&mut reader, limits.line_bytes, &mut scanned).map_err(failed)? {
+        window.take(&line);
+        if scanned > MAX_SCAN_BYTES || cancelled() {
+            window.found.more = true;
+            break;
+        }
+    }
+    Ok(Ok(window.found))
+}
+
+/// Leaves the reader after the mark, or says why the file is no text.
+fn skip_mark(reader: &mut BufReader<File>) -> std::io::Result<Option<NotText>> {
+    debug_assert!(reader.capacity() >= BINARY_PROBE_BYTES);
+    let start = reader.fill_buf()?;
+    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+        return Ok(Some(NotText::Utf16));
+    }
+    if looks_binary(start) {
+        return Ok(Some(NotText::Binary));
+    }
+    let mark = start.len() - without_mark(start).len();
+    reader.consume(mark);
+    Ok(None)
+}
+
+struct Window {
+    first: u64,
+    last: Option<u64>,
+    limits: LineLimits,
+    bytes: usize,
+    found: Lines,
+}
+
+impl Window {
+    fn take(&mut self, line: &RawLine) {
+        self.found.total += 1;
+        let number = self.found.total;
+        let wanted = number >= self.first && self.last.is_none_or(|last| number <= last);
+        // A line is only taken next to the one before it, so that the window has no gaps.
+        let next = self.first + self.found.lines.len() as u64;
+        if !wanted || number != next || self.found.lines.len() >= self.limits.lines {
+            return;
+        }
+        let (text, omitted, crlf) = line.text();
+        if self.bytes > 0 && self.bytes + text.len() > self.limits.bytes {
+            return;
+        }
+        self.bytes += text.len() + 1;
+        self.found.crlf |= crlf;
+        self.found.lossy |= text.contains('\u{fffd}');
+        self.found.lines.push(Line { text, omitted });
+    }
+}
+
+/// The kept start of a line and how long the line really is.
+#[derive(Default)]
+struct RawLine {
+    kept: Vec<u8>,
+    /// Bytes without the line feed.
+    len: u64,
+    ends_with_cr: bool,
+    ends_with_lf: bool,
+}
+
+impl RawLine {
+    /// Reads the next line; `false` at the end of the file.
+    fn read(
+        &mut self,
+        reader: &mut impl BufRead,
+        keep: usize,
+        scanned: &mut u64,
+    ) -> std::io::Result<bool> {
+        *self = Self { kept: std::mem::take(&mut self.kept), ..Self::default() };
+        self.kept.clear();
+        let mut any = false;
+        while !self.ends_with_lf && *scanned <= MAX_SCAN_BYTES {
+            let chunk = reader.fill_buf()?;
+            if chunk.is_empty() {
+                break;
+            }
+            any = true;
+            let piece = chunk.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            self.ends_with_lf = piece.len() < chunk.len();
+            let room = keep.saturating_sub(self.kept.len());
+            self.kept.extend(piece.iter().take(room));
+            self.len += piece.len() as u64;
+            if let Some(byte) = piece.last() {
+                self.ends_with_cr = *byte == b'\r';
+            }
+            let used = piece.len() + usize::from(self.ends_with_lf);
+            *scanned += used as u64;
+            reader.consume(used);
+        }
+        Ok(any)
+    }
+
+    /// The text, how many of its bytes are left out, and whether it ended with CR LF.
+    fn text(&self) -> (String, u64, bool) {
+        let crlf = self.ends_with_lf && self.ends_with_cr;
+        let len = self.len - u64::from(crlf);
+        let mut kept = self.kept.as_slice();
+        if kept.len() as u64 > len {
+            kept = kept.strip_suffix(b"\r").unwrap_or(kept);
+        }
+        if (kept.len() as u64) < len {
+            kept = whole_characters(kept);
+        }
+        let omitted = len - kept.len() as u64;
+        (String::from_utf8_lossy(kept).into_owned(), omitted, crlf)
+    }
+}
+
+/// Takes a character that was cut in the middle off the end.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => {
+            bytes.get(..error.valid_up_to()).unwrap_or(bytes)
+        }
+        _ => bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: LineLimits = LineLimits { lines: 100, bytes: 1000, line_bytes: 10 };
+
+    fn read(bytes: &[u8], first: u64, last: Option<u64>, limits: LineLimits) -> Lines {
+        let dir = tempfile::tempdir().unwrap();
+        let path = fs_err::canonicalize(dir.path()).unwrap().join("file");
+        fs_err::write(&path, bytes).unwrap();
+        read_lines(&path, first, last, limits, &|| false).unwrap().unwrap()
+    }
+
+    fn texts(lines: &Lines) -> Vec<&str> {
+        lines.lines.iter().map(|line| line.text.as_str()).collect()
+    }
+
+    #[test]
+    fn windows_and_totals() {
+        let all = read(b"\xef\xbb\xbfa\r\nb\n\nd", 1, None, LIMITS);
+        assert_eq!(texts(&all), ["a", "b", "", "d"]);
+        assert_eq!((all.total, all.more, all.crlf, all.lossy), (4, false, true, false));
+        let middle = read(b"a\nb\nc\nd\n", 2, Some(3), LIMITS);
+        assert_eq!((texts(&middle), middle.total), (vec!["b", "c"], 4));
+        assert_eq!(read(b"a\n", 5, None, LIMITS), Lines { total: 1, ..Lines::default() });
+        assert_eq!(read(b"", 1, None, LIMITS), Lines::default());
+    }
+
+    #[test]
+    fn a_line_is_cut_between_characters_at_every_alignment() {
+        for padding in 0..4 {
+            let line = format!("{}{}", "x".repeat(padding), "😀".repeat(5));
+            let lines = read(format!("{line}\r\nend").as_bytes(), 1, None, LIMITS);
+            let cut = &lines.lines[0];
+            assert!(line.starts_with(&cut.text) && cut.text.len() <= 10);
+            assert_eq!(cut.text.len() as u64 + cut.omitted, line.len() as u64);
+            assert!(!lines.lossy);
+            assert_eq!(lines.lines[1].text, "end");
+        }
+    }
+
+    #[test]
+    fn a_window_that_is_full_has_no_gaps() {
+        let limits = LineLimits { lines: 100, bytes: 5, line_bytes: 10 };
+        let lines = read(b"aa\nbbbbbb\nc\n", 1, None, limits);
+        assert_eq!((texts(&lines), lines.total), (vec!["aa"], 3));
+        let one = read(b"aaaaaaaaaa\nb\n", 1, None, limits);
+        assert_eq!(texts(&one), ["aaaaaaaaaa"]);
+    }
+}

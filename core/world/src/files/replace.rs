@@ -1,0 +1,463 @@
+//! Durable replacement and creation.
+//!
+//! A file is replaced by a temporary neighbour that is written, given the old owner, mode and
+//! attributes, synced and renamed; the folder is synced too, so that after a power cut either the
+//! old or the new content is there. Where a rename would lose something (other hard links, an
+//! owner we may not give, a folder we may not write) the file is written in place, which is not
+//! atomic. Before either, the content is compared once more with the version that the change was
+//! computed on.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _};
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags, fchmod, fchown, fgetxattr,
+    flistxattr, fsetxattr, fsync, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::open::{identity, identity_of, open_folder, require_regular};
+use super::{FileError, Identity, Version, read_all};
+
+/// Tries to find a free name for a temporary file.
+const TEMPORARY_TRIES: u32 = 8;
+/// Space for the names, and for each value, of extended attributes that are carried over.
+const ATTRIBUTE_BYTES: usize = 64 * 1024;
+/// File names longer than this (bytes) do not appear in the temporary's name.
+const NAMED_TEMPORARY_BYTES: usize = 200;
+
+/// The place of a file that does not exist yet: the deepest folder on its path that does, bound
+/// by identity.
+#[derive(Clone, Debug)]
+pub struct Anchor {
+    folder: PathBuf,
+    identity: Identity,
+}
+
+/// Binds the place of a file to be created.
+///
+/// # Errors
+/// [`FileError`]: `Exists` when something is there already.
+pub fn anchor(path: &Path) -> Result<Anchor, FileError> {
+    let mut ancestors = path.ancestors();
+    if fs_err::symlink_metadata(path).is_ok() {
+        return Err(FileError::Exists(path.to_owned()));
+    }
+    let folder = ancestors
+        .find(|ancestor| fs_err::symlink_metadata(ancestor).is_ok())
+        .ok_or_else(|| FileError::NotFound(path.to_owned()))?;
+    let identity = identity(open_folder(folder)?, folder)?;
+    Ok(Anchor { folder: folder.to_owned(), identity })
+}
+
+/// Creates a file with these bytes, and the folders that are missing above it. Never replaces
+/// anything.
+///
+/// # Errors
+/// [`FileError`]: `Exists` when a file appeared meanwhile, `Moved` when the anchor is another
+/// folder now. Folders that were already created stay.
+pub fn create(path: &Path, anchor: &Anchor, bytes: &[u8]) -> Result<Version, FileError> {
+    let failed = |error: Errno| FileError::io(path, error);
+    let (parent, name) = split(path)?;
+    let missing =
+        parent.strip_prefix(&anchor.folder).map_err(|_| FileError::Moved(path.to_owned()))?;
+    let mut folder = open_folder(&anchor.folder)?;
+    if identity(&folder, &anchor.folder)? != anchor.identity {
+        return Err(FileError::Moved(path.to_owned()));
+    }
+    for part in missing.components() {
+        folder = enter_or_create(&folder, part.as_os_str()).map_err(failed)?;
+    }
+    let mut temporary =
+        Temporary::new(&folder, name, Mode::from_raw_mode(0o666)).map_err(failed)?;
+    temporary.write(bytes).map_err(|e| FileError::io(path, e))?;
+    let identity = identity(&temporary.file, path)?;
+    temporary.publish_new().map_err(failed)?;
+    sync_folder(&folder).map_err(failed)?;
+    Ok(Version { identity, hash: blake3::hash(bytes), len: bytes.len() as u64 })
+}
+
+fn enter_or_create(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+    match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
+        Ok(()) => sync_folder(folder)?,
+        Err(Errno::EXIST) => {}
+        Err(error) => return Err(error),
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty())
+}
+
+/// Replaces the content of an existing file, if it still is the `version` that the change was
+/// computed on. Mode, owner, extended attributes and hard links stay.
+///
+/// # Errors
+/// [`FileError`]: `Stale` when the content changed, `Moved` when the path leads to another file
+/// now, `WriteProtected` when nobody may write it. Nothing was written then.
+pub fn replace(path: &Path, version: &Version, bytes: &[u8]) -> Result<Version, FileError> {
+    let (parent, name) = split(path)?;
+    let folder = open_folder(parent)?;
+    let target = Target { path, folder: &folder, name, version };
+    let (_, stat) = target.open(OFlags::RDONLY)?;
+    if stat.st_mode & 0o222 == 0 {
+        let mode = stat.st_mode & 0o7777;
+        return Err(FileError::WriteProtected { path: path.to_owned(), mode });
+    }
+    let identity = match target.replace_by_rename(&stat, bytes)? {
+        Some(identity) => identity,
+        None => target.write_in_place(bytes)?,
+    };
+    Ok(Version { identity, hash: blake3::hash(bytes), len: bytes.len() as u64 })
+}
+
+struct Target<'a> {
+    path: &'a Path,
+    folder: &'a OwnedFd,
+    name: &'a OsStr,
+    version: &'a Version,
+}
+
+impl Target<'_> {
+    /// Opens the file relative to its folder and checks that it is the one.
+    fn open(&self, access: OFlags) -> Result<(File, Stat), FileError> {
+        let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = openat(self.folder, self.name, flags, Mode::empty())
+            .map_err(|e| FileError::io(self.path, e))?;
+        let stat = require_regular(&fd, self.path)?;
+        if identity_of(&stat) != self.version.identity {
+            return Err(FileError::Moved(self.path.to_owned()));
+        }
+        Ok((File::from(fd), stat))
+    }
+
+    fn check_content(&self, file: &mut File) -> Result<(), FileError> {
+        let stale = || FileError::Stale(self.path.to_owned());
+        let bytes = read_all(file, self.path, self.version.len).map_err(|error| match error {
+            FileError::TooLarge { .. } => stale(),
+            error => error,
+        })?;
+        if blake3::hash(&bytes) == self.version.hash { Ok(()) } else { Err(stale()) }
+    }
+
+    /// `None` when the file must be written in place.
+    fn replace_by_rename(&self, stat: &Stat, bytes: &[u8]) -> Result<Option<Identity>, FileError> {
+        if stat.st_nlink > 1 {
+            return Ok(None);
+        }
+        let private = Mode::RUSR | Mode::WUSR;
+        let mut temporary = match Temporary::new(self.folder, self.name, private) {
+            Ok(temporary) => temporary,
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
+            Err(error) => return Err(FileError::io(self.path, error)),
+        };
+        temporary.write(bytes).map_err(|e| FileError::io(self.path, e))?;
+        let (mut current, stat) = self.open(OFlags::RDONLY)?;
+        if temporary.take_after(&current, &stat).is_err() {
+            return Ok(None);
+        }
+        self.check_content(&mut current)?;
+        let identity = identity(&temporary.file, self.path)?;
+        match temporary.publish_over() {
+            Ok(()) => {}
+            // A bind-mounted file cannot be renamed over.
+            Err(Errno::BUSY) => return Ok(None),
+            Err(error) => return Err(FileError::io(self.path, error)),
+        }
+        sync_folder(self.folder).map_err(|e| FileError::io(self.path, e))?;
+        Ok(Some(identity))
+    }
+
+    fn write_in_place(&self, bytes: &[u8]) -> Result<Identity, FileError> {
+        let (mut file, stat) = self.open(OFlags::RDWR)?;
+        self.check_content(&mut file)?;
+        let write = |file: &mut File| -> io::Result<()> {
+            file.rewind()?;
+            file.write_all(bytes)?;
+            file.set_len(bytes.len() as u64)?;
+            file.sync_all()
+        };
+        write(&mut file).map_err(|e| FileError::io(self.path, e))?;
+        Ok(identity_of(&stat))
+    }
+}
+
+/// A neighbour of the target that disappears unless it is published.
+struct Temporary<'a> {
+    folder: &'a OwnedFd,
+    target: &'a OsStr,
+    name: OsString,
+    file: File,
+    published: bool,
+}
+
+impl<'a> Temporary<'a> {
+    fn new(folder: &'a OwnedFd, target: &'a OsStr, mode: Mode) -> rustix::io::Result<Self> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        for _ in 0..TEMPORARY_TRIES {
+            let name = temporary_name(target);
+            match openat(folder, &name, flags, mode) {
+                Ok(fd) => {
+                    let file = File::from(fd);
+                    return Ok(Self { folder, target, name, file, published: false });
+                }
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.file.sync_all()
+    }
+
+    /// Gives the temporary the owner, attributes and mode of the file it will replace.
+    fn take_after(&self, old: &File, stat: &Stat) -> rustix::io::Result<()> {
+        let own = rustix::fs::fstat(&self.file)?;
+        if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
+            let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+            fchown(&self.file, Some(uid), Some(gid))?;
+        }
+        copy_attributes(old, &self.file)?;
+        // After the owner, whose change clears the set-id bits.
+        fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+        fsync(&self.file)
+    }
+
+    fn publish_over(mut self) -> rustix::io::Result<()> {
+        renameat(self.folder, &self.name, self.folder, self.target)?;
+        self.published = true;
+        Ok(())
+    }
+
+    fn publish_new(mut self) -> rustix::io::Result<()> {
+        let flags = RenameFlags::NOREPLACE;
+        match renameat_with(self.folder, &self.name, self.folder, self.target, flags) {
+            Ok(()) => {
+                self.published = true;
+                Ok(())
+            }
+            // The file system does not know the flag. A link never replaces either; the
+            // temporary name is removed on drop.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                linkat(self.folder, &self.name, self.folder, self.target, AtFlags::empty())
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if self.published {
+            return;
+        }
+        if let Err(error) = unlinkat(self.folder, &self.name, AtFlags::empty()) {
+            tracing::warn!(name = ?self.name, %error, "a temporary file could not be removed");
+        }
+    }
+}
+
+fn temporary_name(target: &OsStr) -> OsString {
+    let random = std::hash::RandomState::new().build_hasher().finish();
+    let mut name = OsString::from(".");
+    if target.len() <= NAMED_TEMPORARY_BYTES {
+        name.push(target);
+        name.push(".");
+    }
+    name.push(format!("{random:016x}.tmp"));
+    name
+}
+
+fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
+    let mut names = vec![0_u8; ATTRIBUTE_BYTES];
+    let filled = match flistxattr(from, &mut names[..]) {
+        Ok(filled) => filled,
+        Err(Errno::NOTSUP) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    names.truncate(filled);
+    let mut value = vec![0_u8; ATTRIBUTE_BYTES];
+    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+        let name = OsStr::from_bytes(name);
+        let filled = fgetxattr(from, name, &mut value[..])?;
+        fsetxattr(to, name, value.get(..filled).unwrap_or_default(), XattrFlags::empty())?;
+    }
+    Ok(())
+}
+
+fn sync_folder(folder: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(folder.as_fd(), ".", flags, Mode::empty()).and_then(fsync);
+    match opened {
+        // A folder that may be written but not listed, or a file system that syncs no folders:
+        // the content is safe, only the moment at which the name is safe is the kernel's.
+        Err(Errno::ACCESS | Errno::INVAL) => Ok(()),
+        result => result,
+    }
+}
+
+fn split(path: &Path) -> Result<(&Path, &OsStr), FileError> {
+    path.parent().zip(path.file_name()).ok_or_else(|| FileError::Folder(path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use super::*;
+    use crate::files::read;
+
+    const LIMIT: u64 = 1 << 20;
+
+    fn folder() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs_err::canonicalize(dir.path()).unwrap();
+        (dir, base)
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs_err::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_replacement_keeps_mode_and_attributes_and_leaves_no_neighbour() {
+        let (_dir, base) = folder();
+        let path = base.join("file");
+        fs_err::write(&path, "old").unwrap();
+        set_mode(&path, 0o751);
+        let attribute = rustix::fs::setxattr(&path, "user.note", b"v", XattrFlags::empty()).is_ok();
+        let before = read(&path, LIMIT).unwrap();
+        let after = replace(&path, &before.version, b"new").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"new");
+        assert_eq!(fs_err::metadata(&path).unwrap().mode() & 0o7777, 0o751);
+        assert_eq!(read(&path, LIMIT).unwrap().version, after);
+        assert_ne!(after.identity, before.version.identity, "renamed, not written in place");
+        assert_eq!(names(&base), ["file"]);
+        if attribute {
+            let mut value = [0_u8; 8];
+            let len = rustix::fs::getxattr(&path, "user.note", &mut value[..]).unwrap();
+            assert_eq!(&value[..len], b"v");
+        }
+    }
+
+    #[test]
+    fn hard_links_stay_one_file() {
+        let (_dir, base) = folder();
+        let (path, other) = (base.join("file"), base.join("other"));
+        fs_err::write(&path, "a longer old text").unwrap();
+        fs_err::hard_link(&path, &other).unwrap();
+        let before = read(&path, LIMIT).unwrap();
+        replace(&path, &before.version, b"new").unwrap();
+        assert_eq!(fs_err::read(&other).unwrap(), b"new");
+        assert_eq!(fs_err::metadata(&other).unwrap().nlink(), 2);
+    }
+
+    #[test]
+    fn changed_content_is_not_overwritten_either_way_of_writing() {
+        for links in [1, 2] {
+            let (_dir, base) = folder();
+            let path = base.join("file");
+            fs_err::write(&path, "old").unwrap();
+            if links == 2 {
+                fs_err::hard_link(&path, base.join("other")).unwrap();
+            }
+            let before = read(&path, LIMIT).unwrap();
+            for theirs in ["ole", "something longer"] {
+                fs_err::write(&path, theirs).unwrap();
+                let error = replace(&path, &before.version, b"new").unwrap_err();
+                assert!(matches!(error, FileError::Stale(_)), "{error}");
+                assert_eq!(fs_err::read_to_string(&path).unwrap(), theirs);
+            }
+            assert_eq!(names(&base).len(), links);
+        }
+    }
+
+    #[test]
+    fn another_file_or_a_link_in_its_place_is_refused() {
+        let (_dir, base) = folder();
+        let (path, secret) = (base.join("file"), base.join("secret"));
+        fs_err::write(&path, "old").unwrap();
+        fs_err::write(&secret, "old").unwrap();
+        let before = read(&path, LIMIT).unwrap();
+        fs_err::remove_file(&path).unwrap();
+        symlink(&secret, &path).unwrap();
+        let error = replace(&path, &before.version, b"new").unwrap_err();
+        assert!(matches!(error, FileError::Moved(_)), "{error}");
+        fs_err::remove_file(&path).unwrap();
+        fs_err::rename(&secret, &path).unwrap();
+        let error = replace(&path, &before.version, b"new").unwrap_err();
+        assert!(matches!(error, FileError::Moved(_)), "{error}");
+        assert_eq!(fs_err::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_folder_on_the_way_that_became_a_link_is_refused() {
+        let (_dir, base) = folder();
+        fs_err::create_dir(base.join("sub")).unwrap();
+        fs_err::create_dir(base.join("outside")).unwrap();
+        let (file, new) = (base.join("sub/file"), base.join("sub/deep/new"));
+        fs_err::write(&file, "old").unwrap();
+        let before = read(&file, LIMIT).unwrap();
+        let place = anchor(&new).unwrap();
+        fs_err::rename(base.join("sub"), base.join("moved")).unwrap();
+        symlink("moved", base.join("sub")).unwrap();
+        let error = replace(&file, &before.version, b"new").unwrap_err();
+        assert!(matches!(error, FileError::Moved(_)), "{error}");
+        let error = create(&new, &place, b"new").unwrap_err();
+        assert!(matches!(error, FileError::Moved(_)), "{error}");
+        assert_eq!(names(&base.join("moved")), ["file"]);
+        assert_eq!(fs_err::read(base.join("moved/file")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_write_protected_file_stays() {
+        let (_dir, base) = folder();
+        let path = base.join("file");
+        fs_err::write(&path, "old").unwrap();
+        set_mode(&path, 0o444);
+        let before = read(&path, LIMIT).unwrap();
+        let error = replace(&path, &before.version, b"new").unwrap_err();
+        assert!(matches!(error, FileError::WriteProtected { mode: 0o444, .. }), "{error}");
+        assert_eq!(fs_err::read(&path).unwrap(), b"old");
+    }
+
+    #[test]
+    fn creating_makes_folders_and_never_replaces() {
+        let (_dir, base) = folder();
+        let path = base.join("a/b/file");
+        let place = anchor(&path).unwrap();
+        create(&path, &place, b"one").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"one");
+        assert_eq!(names(&base.join("a/b")), ["file"]);
+        assert!(matches!(anchor(&path), Err(FileError::Exists(_))));
+        let error = create(&path, &place, b"two").unwrap_err();
+        assert!(matches!(error, FileError::Exists(_)), "{error}");
+        assert_eq!(fs_err::read(&path).unwrap(), b"one");
+        assert_eq!(names(&base.join("a/b")), ["file"]);
+    }
+
+    #[test]
+    fn a_name_of_the_longest_length_can_be_replaced() {
+        let (_dir, base) = folder();
+        let path = base.join("n".repeat(255));
+        fs_err::write(&path, "old").unwrap();
+        let before = read(&path, LIMIT).unwrap();
+        replace(&path, &before.version, b"new").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"new");
+    }
+}

@@ -1,0 +1,160 @@
+//! Lines by content.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use tokio_util::sync::CancellationToken;
+
+use super::walk::{Collector, PathGlob, walk};
+use super::{MAX_FILE_BYTES, SearchError};
+use crate::files::open_regular;
+
+/// The most memory (bytes) that a compiled pattern may take.
+const MAX_PATTERN_BYTES: usize = 10 * 1024 * 1024;
+/// The most characters of a line that are returned.
+const MAX_LINE_CHARS: usize = 300;
+/// How many characters before a match are kept when a line is cut.
+const LEAD_CHARS: usize = 60;
+
+/// What to look for.
+#[derive(Clone, Debug)]
+pub struct ContentQuery<'a> {
+    /// The folder or file, resolved.
+    pub place: &'a Path,
+    /// Folders that are passed over, resolved.
+    pub excluded: &'a [PathBuf],
+    /// A regular expression, matched within one line.
+    pub pattern: &'a str,
+    /// Only files that match this glob; without a `/` it is matched against file names.
+    pub glob: Option<&'a str>,
+    /// The most hits to return.
+    pub limit: usize,
+}
+
+/// One matching line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hit {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Line, from 1.
+    pub line: u64,
+    /// The line without its end; a long one is cut around the match, with `…` where it was cut.
+    pub text: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct ContentFound {
+    /// Sorted by path and line.
+    pub hits: Vec<Hit>,
+    /// How many matching lines there are.
+    pub total: usize,
+    /// Whether the search stopped early, so that there may be more than `total`.
+    pub at_least: bool,
+    /// Files that were not searched because they are too large.
+    pub too_large: usize,
+}
+
+/// Finds lines. Binary files are passed over from their first NUL on. Blocks.
+///
+/// # Errors
+/// [`SearchError`].
+pub fn search_content(
+    query: &ContentQuery<'_>,
+    token: &CancellationToken,
+) -> Result<ContentFound, SearchError> {
+    let matcher = RegexMatcherBuilder::new()
+        .line_terminator(Some(b'\n'))
+        .size_limit(MAX_PATTERN_BYTES)
+        .build(query.pattern)
+        .map_err(|error| SearchError::Pattern(error.to_string()))?;
+    let glob = query.glob.map(PathGlob::new).transpose()?;
+    let too_large = AtomicUsize::new(0);
+    let found = walk(query.place, query.excluded, token, |entry, collector| {
+        let path = entry.path();
+        let regular = entry.file_type().is_some_and(|kind| kind.is_file());
+        if !regular || !glob.as_ref().is_none_or(|glob| glob.matches(query.place, path)) {
+            return;
+        }
+        match search_file(path, &matcher, collector, token) {
+            Ok(Searched::Whole) => {}
+            Ok(Searched::TooLarge) => {
+                too_large.fetch_add(1, Ordering::Relaxed);
+            }
+            // Like an unreadable entry of the walk: passed over.
+            Err(error) => tracing::debug!(path = %path.display(), %error, "not searched"),
+        }
+    })?;
+    let mut hits = found.items;
+    hits.sort();
+    let total = hits.len();
+    hits.truncate(query.limit);
+    let too_large = too_large.into_inner();
+    Ok(ContentFound { hits, total, at_least: found.stopped, too_large })
+}
+
+enum Searched {
+    Whole,
+    TooLarge,
+}
+
+fn search_file(
+    path: &Path,
+    matcher: &RegexMatcher,
+    collector: &Collector<Hit>,
+    token: &CancellationToken,
+) -> io::Result<Searched> {
+    let file = open_regular(path).map_err(io::Error::other)?;
+    if file.metadata()?.len() > MAX_FILE_BYTES {
+        return Ok(Searched::TooLarge);
+    }
+    let mut searcher =
+        SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).line_number(true).build();
+    let sink = HitSink { path, matcher, collector, token };
+    searcher.search_file(matcher, &file, sink)?;
+    Ok(Searched::Whole)
+}
+
+struct HitSink<'a> {
+    path: &'a Path,
+    matcher: &'a RegexMatcher,
+    collector: &'a Collector<Hit>,
+    token: &'a CancellationToken,
+}
+
+impl Sink for HitSink<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        use grep_matcher::Matcher as _;
+
+        let bytes = found.bytes();
+        let start = self.matcher.find(bytes).ok().flatten().map_or(0, |at| at.start());
+        let hit = Hit {
+            path: self.path.to_owned(),
+            line: found.line_number().unwrap_or_default(),
+            text: excerpt(bytes, start),
+        };
+        Ok(self.collector.add(hit) && !self.token.is_cancelled())
+    }
+}
+
+/// At most [`MAX_LINE_CHARS`] characters of a line, with the match in view.
+fn excerpt(line: &[u8], match_start: usize) -> String {
+    let before = line.get(..match_start).unwrap_or_default();
+    let lead = String::from_utf8_lossy(before).chars().count();
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim_end_matches(['\n', '\r']);
+    let length = line.chars().count();
+    if length <= MAX_LINE_CHARS {
+        return line.to_owned();
+    }
+    let skip = lead.saturating_sub(LEAD_CHARS).min(length - MAX_LINE_CHARS);
+    let kept: String = line.chars().skip(skip).take(MAX_LINE_CHARS).collect();
+    let head = if skip > 0 { "…" } else { "" };
+    let tail = if skip + MAX_LINE_CHARS < length { "…" } else { "" };
+    format!("{head}{kept}{tail}")
+}

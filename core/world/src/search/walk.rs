@@ -1,0 +1,121 @@
+//! The walk that both searches share.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::{DirEntry, WalkBuilder, WalkState};
+use tokio_util::sync::CancellationToken;
+
+use super::rules::Rules;
+use super::{MAX_COLLECTED, MAX_VISITED, SearchError};
+
+/// The most threads of one walk.
+const MAX_THREADS: usize = 4;
+
+/// What a walk collected.
+pub(super) struct Collected<T> {
+    pub(super) items: Vec<T>,
+    /// Whether it stopped at a limit, so that there may be more.
+    pub(super) stopped: bool,
+}
+
+/// Where found items go.
+pub(super) struct Collector<T> {
+    items: Mutex<Vec<T>>,
+    full: AtomicBool,
+}
+
+impl<T> Collector<T> {
+    /// Whether there is room for more.
+    pub(super) fn add(&self, item: T) -> bool {
+        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        if items.len() >= MAX_COLLECTED {
+            self.full.store(true, Ordering::Relaxed);
+            return false;
+        }
+        items.push(item);
+        true
+    }
+}
+
+/// Walks `folder` on several threads and shows `visit` every entry that is not a folder.
+pub(super) fn walk<T: Send>(
+    folder: &Path,
+    excluded: &[PathBuf],
+    token: &CancellationToken,
+    visit: impl Fn(&DirEntry, &Collector<T>) + Sync,
+) -> Result<Collected<T>, SearchError> {
+    let collector = Collector { items: Mutex::new(Vec::new()), full: AtomicBool::new(false) };
+    let visited = AtomicUsize::new(0);
+    builder(folder, excluded).build_parallel().run(|| {
+        Box::new(|entry| {
+            let count = visited.fetch_add(1, Ordering::Relaxed);
+            if token.is_cancelled() || count >= MAX_VISITED {
+                return WalkState::Quit;
+            }
+            // An entry that cannot be read is passed over, as ripgrep does.
+            let Ok(entry) = entry else { return WalkState::Continue };
+            if entry.file_type().is_some_and(|kind| !kind.is_dir()) {
+                visit(&entry, &collector);
+            }
+            if collector.full.load(Ordering::Relaxed) {
+                WalkState::Quit
+            } else {
+                WalkState::Continue
+            }
+        })
+    });
+    if token.is_cancelled() {
+        return Err(SearchError::Cancelled);
+    }
+    let stopped = collector.full.into_inner() || visited.into_inner() > MAX_VISITED;
+    let items = collector.items.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(Collected { items, stopped })
+}
+
+fn builder(folder: &Path, excluded: &[PathBuf]) -> WalkBuilder {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(MAX_THREADS));
+    let excluded = excluded.to_vec();
+    let rules = Rules::default();
+    let mut builder = WalkBuilder::new(folder);
+    builder.standard_filters(false).follow_links(false).threads(threads).filter_entry(
+        move |entry| {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            // What was asked for by name is searched, whatever it is.
+            entry.depth() == 0
+                || (entry.file_name() != ".git"
+                    && !excluded.iter().any(|folder| path == folder)
+                    && !rules.ignored(path, is_folder))
+        },
+    );
+    builder
+}
+
+/// A glob over paths relative to the searched folder. Without a `/` it is matched against the
+/// file name, at any depth; with one, against the whole relative path, where `*` stops at `/`.
+pub(super) struct PathGlob {
+    matcher: GlobMatcher,
+    name_only: bool,
+}
+
+impl PathGlob {
+    pub(super) fn new(glob: &str) -> Result<Self, SearchError> {
+        let glob = glob.strip_prefix("./").unwrap_or(glob);
+        let matcher = GlobBuilder::new(glob)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| SearchError::Glob(error.to_string()))?
+            .compile_matcher();
+        Ok(Self { matcher, name_only: !glob.contains('/') })
+    }
+
+    pub(super) fn matches(&self, folder: &Path, path: &Path) -> bool {
+        if self.name_only {
+            return path.file_name().is_some_and(|name| self.matcher.is_match(name));
+        }
+        path.strip_prefix(folder).is_ok_and(|relative| self.matcher.is_match(relative))
+    }
+}
