@@ -11,7 +11,6 @@ pub(crate) mod tree;
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -94,24 +93,19 @@ fn start(request: &Request) -> Result<Pid, (Step, String)> {
     let errors = output.try_clone().map_err(setup)?;
     let nowhere = fs_err::OpenOptions::new().write(true).open("/dev/null").map_err(setup)?;
     dup2_stdout(&nowhere).map_err(|error| setup(error.into()))?;
-    let cwd = Path::new(&request.cwd);
-    let mut command = Command::new(&request.program);
-    command
+    // Entered here and not by the child: its error would be that of a missing program.
+    std::env::set_current_dir(&request.cwd)
+        .map_err(|error| (Step::WorkingDirectory, error.to_string()))?;
+    let child = Command::new(&request.program)
         .args(&request.arguments)
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)))
-        .current_dir(cwd)
         .stdin(Stdio::null())
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(errors))
-        .process_group(0);
-    let child = command.spawn().map_err(|error| {
-        // The error is the same for a missing folder and a missing program.
-        match fs_err::read_dir(cwd) {
-            Err(reason) => (Step::WorkingDirectory, reason.to_string()),
-            Ok(_) => (Step::Program, error.to_string()),
-        }
-    })?;
+        .process_group(0)
+        .spawn()
+        .map_err(|error| (Step::Program, error.to_string()))?;
     i32::try_from(child.id())
         .ok()
         .and_then(Pid::from_raw)
