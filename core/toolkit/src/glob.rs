@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::arguments::{Arguments, peek};
+use crate::arguments::Arguments;
 use crate::blocking::blocking;
-use crate::search::failure;
+use crate::search::{failure, outline_search};
 use crate::target::{Target, fenced, one_line, shown};
 
 /// The most paths that are returned.
@@ -78,11 +78,7 @@ impl Tool for Glob {
     }
 
     fn outline(&self, arguments: &str) -> Display {
-        let title = match peek(arguments, "pattern") {
-            Some(pattern) => format!("Find {}", one_line(&pattern)),
-            None => "glob".to_owned(),
-        };
-        Display::new(title, ToolKind::Search)
+        outline_search(&self.roots, arguments, "Find", "glob")
     }
 }
 

@@ -84,4 +84,18 @@ mod tests {
         }
         expect_file!["tools.snapshot.md"].assert_eq(&shown);
     }
+
+    #[test]
+    fn an_outline_survives_any_arguments() {
+        let roots = Arc::new(Roots::new(PathBuf::from("/ws"), Vec::new()));
+        for tool in file_tools(&roots) {
+            let name = tool.spec().name.clone();
+            for arguments in ["", "{", "[]", "{\"path\": 3}", "{\"path\": \"a\", \"pattern"] {
+                assert_eq!(tool.outline(arguments).title, name, "{arguments}");
+            }
+            let display = tool.outline("{\"path\": \"a\\nb\", \"pattern\": \"p\"}");
+            assert!(display.title.len() > name.len() && !display.title.contains('\n'));
+            assert_eq!(display.locations[0].path, PathBuf::from("/ws/a\nb"));
+        }
+    }
 }

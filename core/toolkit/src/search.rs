@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
+    Access, Concurrency, Display, Grant, Location, PlannedCall, Tool, ToolContext, ToolFailure,
+    ToolKind, ToolOutcome,
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
@@ -22,6 +22,8 @@ use crate::target::{Target, fenced, one_line, shown};
 
 /// The most hits that are returned.
 const MAX_HITS: usize = 200;
+/// The most bytes of hits that are returned.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 const DESCRIPTION: &str = "\
 Finds lines that match a regular expression (Rust syntax, within one line, case-sensitive unless \
@@ -80,11 +82,7 @@ impl Tool for Search {
     }
 
     fn outline(&self, arguments: &str) -> Display {
-        let title = match peek(arguments, "pattern") {
-            Some(pattern) => format!("Search {}", one_line(&pattern)),
-            None => "search".to_owned(),
-        };
-        Display::new(title, ToolKind::Search)
+        outline_search(&self.roots, arguments, "Search", "search")
     }
 }
 
@@ -141,11 +139,17 @@ impl PlannedSearch {
 
     fn render(&self, found: &ContentFound) -> String {
         let mut text = String::new();
+        let mut count = 0;
         for hit in &found.hits {
             let path = shown(&self.roots, &hit.path);
-            text.push_str(&format!("{path}:{}: {}\n", hit.line, hit.text));
+            let line = format!("{path}:{}: {}\n", hit.line, hit.text);
+            if text.len() + line.len() > MAX_TEXT_BYTES {
+                break;
+            }
+            text.push_str(&line);
+            count += 1;
         }
-        let (count, total) = (found.hits.len(), found.total);
+        let total = found.total;
         if count == 0 {
             let cut = if found.at_least { " in the part that was searched" } else { "" };
             text.push_str(&format!("No line matches {}{cut}.\n", self.pattern));
@@ -160,6 +164,18 @@ impl PlannedSearch {
         }
         text
     }
+}
+
+/// A display before any plan of a call that looks for a pattern.
+pub(crate) fn outline_search(roots: &Roots, text: &str, verb: &str, tool: &str) -> Display {
+    let title = match peek(text, "pattern") {
+        Some(pattern) => format!("{verb} {}", one_line(&pattern)),
+        None => tool.to_owned(),
+    };
+    let mut display = Display::new(title, ToolKind::Search);
+    let path = roots.cwd().join(peek(text, "path").unwrap_or_default());
+    display.locations = vec![Location { path, line: None }];
+    display
 }
 
 /// What a search error means to the model.
@@ -213,6 +229,14 @@ mod tests {
         }
         let text = ws.text("glob", json!({ "pattern": "f*.txt" })).await;
         assert!(text.ends_with("f199.txt\n[200 of 300 files; narrow the glob]\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn wide_hits_are_cut_by_size() {
+        let wide = format!("needle{}\n", "😀".repeat(400));
+        let ws = Workspace::new(&[("many", &wide.repeat(150))]);
+        let text = ws.text("search", json!({ "pattern": "needle" })).await;
+        assert!(text.len() <= 66 * 1024 && text.contains(" of 150 matching lines;"), "{text}");
     }
 
     #[tokio::test]

@@ -184,3 +184,30 @@ async fn a_cancelled_edit_writes_nothing() {
     assert_eq!(failure.code, bridle_session::ToolErrorCode::Aborted);
     assert_eq!(ws.get("f"), b"old");
 }
+
+/// Random bytes around the edited word, through the whole tool: all of them come back.
+#[tokio::test]
+async fn random_files_keep_every_other_byte_on_disk() {
+    const CASES: usize = 200;
+    let seed = fastrand::u64(..);
+    println!("seed {seed}, {CASES} files");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let ws = Workspace::new(&[]);
+    for case in 0..CASES {
+        let mut side = || -> String {
+            let pieces = ["a", "ä😀", "\n", "\r\n", "\r", "\t", " ", "\u{feff}", "\u{2028}"];
+            (0..random.usize(0..40)).map(|_| *random.choice(&pieces).unwrap()).collect()
+        };
+        let (head, tail) = (side(), side());
+        let mode = random.choice([0o600, 0o644, 0o755, 0o640]).unwrap();
+        let path = format!("f{case}");
+        ws.put(&path, format!("{head}<target>{tail}"));
+        let permissions = std::fs::Permissions::from_mode(mode);
+        fs_err::set_permissions(ws.path(&path), permissions).unwrap();
+        ws.run("edit", edit(&path, &[("<target>", "done")])).await.unwrap();
+        let after = String::from_utf8(ws.get(&path)).unwrap();
+        assert_eq!(after, format!("{head}done{tail}"), "seed {seed}, case {case}");
+        let metadata = fs_err::metadata(ws.path(&path)).unwrap();
+        assert_eq!(metadata.mode() & 0o7777, mode, "seed {seed}, case {case}");
+    }
+}

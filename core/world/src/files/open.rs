@@ -112,4 +112,44 @@ mod tests {
         assert!(matches!(error, FileError::Special { kind: "a device", .. }), "{error}");
         assert!(matches!(open_regular(Path::new("/usr")), Err(FileError::Folder(_))));
     }
+
+    /// One thread flips a folder between itself and a link to the outside; whatever is opened by
+    /// the resolved path is never the outside file.
+    #[test]
+    fn a_racing_link_never_leads_outside() {
+        use std::io::Read as _;
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        const READS: usize = 2_000;
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs_err::canonicalize(dir.path()).unwrap();
+        for (folder, text) in [("real", "inside"), ("outside", "SECRET")] {
+            fs_err::create_dir(base.join(folder)).unwrap();
+            fs_err::write(base.join(folder).join("f"), text).unwrap();
+        }
+        let (at, link, real) = (base.join("at"), base.join("link"), base.join("real"));
+        symlink("outside", &link).unwrap();
+        fs_err::rename(&real, &at).unwrap();
+        let stop = AtomicBool::new(false);
+        let (mut opened, mut leaked) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                    rustix::fs::renameat_with(CWD, &at, CWD, &link, exchange).unwrap();
+                }
+            });
+            for _ in 0..READS {
+                if let Ok(mut file) = open_regular(&at.join("f")) {
+                    let mut text = String::new();
+                    file.read_to_string(&mut text).unwrap();
+                    opened += 1;
+                    leaked += usize::from(text != "inside");
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        println!("{opened} of {READS} opens reached a file, {leaked} the outside one");
+        assert_eq!(leaked, 0);
+    }
 }
