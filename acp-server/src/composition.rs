@@ -206,7 +206,7 @@ impl App {
         AgentParts {
             tools: bridle_toolkit::tools(&world),
             contexts: bridle_toolkit::contexts(&world),
-            system_prompt: String::new(),
+            system_prompt: bridle_toolkit::system_prompt().to_owned(),
             session: seed.session,
             writer: seed.writer,
             models: Arc::clone(&self.models) as _,

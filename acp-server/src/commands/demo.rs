@@ -20,7 +20,7 @@ use super::Exit;
 use crate::client::Client;
 use checks::Outcome;
 use sample::Sample;
-use server::Server;
+use server::{Ended, Server};
 use transcript::Transcript;
 
 /// Runs the demo; its folder stays for whoever wants to look at it.
@@ -46,7 +46,7 @@ pub(super) async fn run() -> anyhow::Result<Exit> {
     transcript.title("On disk")?;
     transcript.fact("session", session.as_str())?;
     transcript.fact("log", &log.display().to_string())?;
-    transcript.fact("times", &times.line(ended.as_ref().ok().map(|ended| ended.after)))?;
+    transcript.fact("times", &times.line(ended.as_ref().ok()))?;
     transcript.title("Checks")?;
     let outcome = Outcome { sample: &sample, transcript: &transcript, session, ended, violations };
     let checks = outcome.checks();
@@ -64,11 +64,16 @@ struct Times {
     initialize: Duration,
     new_session: Duration,
     turn: Duration,
+    /// When the agent's input was closed.
+    closed: Instant,
 }
 
 impl Times {
-    fn line(&self, exit: Option<Duration>) -> String {
-        let exit = exit.map_or_else(|| "failed".to_owned(), |exit| format!("{exit:.1?}"));
+    fn line(&self, ended: Option<&Ended>) -> String {
+        let exit = ended.map_or_else(
+            || "failed".to_owned(),
+            |ended| format!("{:.1?}", ended.at.saturating_duration_since(self.closed)),
+        );
         format!(
             "start and initialize {:.1?}, new session {:.1?}, turn {:.1?}, exit {exit}",
             self.initialize, self.new_session, self.turn
@@ -96,9 +101,10 @@ async fn converse<W: Write + Send>(
     let stop = client.prompt(&session, sample::PROMPT, transcript, &never).await;
     let turn = start.elapsed();
     transcript.end_of_turn(&stop.context("session/prompt")?)?;
+    let closed = Instant::now();
     client.close().await.context("the end of the connection")?;
     let session = bridle_session::SessionId::parse(&session).context("the session's id")?;
-    Ok((session, Times { initialize, new_session, turn }))
+    Ok((session, Times { initialize, new_session, turn, closed }))
 }
 
 fn next_steps<W: Write>(transcript: &mut Transcript<W>, sample: &Sample) -> anyhow::Result<()> {

@@ -173,3 +173,6 @@ fn exit_of(result: &Result<String, ClientError>, denied: usize) -> Exit {
         Ok(_) | Err(_) => Exit::Failed,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,8 @@ pub(super) struct Server {
 
 /// How it ended.
 pub(super) struct Ended {
-    /// Time from the end of the conversation to the end of the process.
-    pub(super) after: Duration,
+    /// When.
+    pub(super) at: Instant,
     /// Whether it exited with 0.
     pub(super) success: bool,
     /// Whether any process that it started is still there.
@@ -63,16 +63,11 @@ impl Server {
 
     /// Waits for the end; the pipes must have been dropped.
     pub(super) async fn end(mut self) -> anyhow::Result<Ended> {
-        let start = Instant::now();
         let status = tokio::time::timeout(EXIT_LIMIT, self.child.wait())
             .await
             .with_context(|| format!("the agent did not exit within {EXIT_LIMIT:?}"))?
             .context("waiting for the agent")?;
-        Ok(Ended {
-            after: start.elapsed(),
-            success: status.success(),
-            left_processes: has_children(),
-        })
+        Ok(Ended { at: Instant::now(), success: status.success(), left_processes: has_children() })
     }
 }
 

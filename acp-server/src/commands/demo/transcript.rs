@@ -1,5 +1,6 @@
 //! What the demo prints while it runs, and what it remembers of it for the checks.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
 
 use serde_json::Value;
@@ -20,6 +21,8 @@ pub(super) struct Transcript<W> {
     color: bool,
     /// The kind of text that the current line belongs to; empty at the start of a line.
     open: &'static str,
+    /// The titles of the calls, by id; results come in another order.
+    titles: HashMap<String, String>,
     asked: Vec<String>,
     stop_reason: String,
     thoughts: bool,
@@ -31,8 +34,17 @@ impl<W: Write + IsTerminal> Transcript<W> {
     /// Colours only where a person looks at a terminal and has not asked for none.
     pub(super) fn new(out: W) -> Self {
         let color = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let (asked, stop_reason) = (Vec::new(), String::new());
-        Self { out, color, open: "", asked, stop_reason, thoughts: false, text: false, diff: false }
+        Self {
+            out,
+            color,
+            open: "",
+            titles: HashMap::new(),
+            asked: Vec::new(),
+            stop_reason: String::new(),
+            thoughts: false,
+            text: false,
+            diff: false,
+        }
     }
 }
 
@@ -108,21 +120,22 @@ impl<W: Write> Transcript<W> {
     }
 
     fn tool(&mut self, update: &Value) -> io::Result<()> {
-        let kind = plain_line(text_at(update, "/kind"));
-        let line = format!("  {kind:<8} {}", plain_line(text_at(update, "/title")));
+        let title = plain_line(text_at(update, "/title"));
         self.break_line()?;
-        writeln!(self.out, "{line}")
+        writeln!(self.out, "  calls    {title}")?;
+        self.titles.insert(text_at(update, "/toolCallId").to_owned(), title);
+        Ok(())
     }
 
     fn tool_end(&mut self, update: &Value) -> io::Result<()> {
-        let style = match text_at(update, "/status") {
-            "completed" => GREEN,
-            "failed" => RED,
+        let mark = match text_at(update, "/status") {
+            "completed" => self.styled(GREEN, "done    "),
+            "failed" => self.styled(RED, "failed  "),
             _ => return Ok(()),
         };
         self.break_line()?;
-        let status = self.styled(style, text_at(update, "/status"));
-        writeln!(self.out, "           {status}")?;
+        let title = self.titles.get(text_at(update, "/toolCallId"));
+        writeln!(self.out, "  {mark} {}", title.map_or("a call", String::as_str))?;
         for content in update.get("content").and_then(Value::as_array).into_iter().flatten() {
             match text_at(content, "/type") {
                 "diff" => self.diff(content)?,
