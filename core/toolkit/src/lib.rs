@@ -13,6 +13,7 @@ mod list;
 mod prompt;
 mod read;
 mod search;
+mod shell;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -38,7 +39,9 @@ pub struct ToolWorld {
 
 /// The built-in tools for one session.
 pub fn tools(world: &ToolWorld) -> Vec<Arc<dyn Tool>> {
-    file_tools(&world.roots)
+    let mut tools = file_tools(&world.roots);
+    tools.push(shell::tool(world));
+    tools
 }
 
 fn file_tools(roots: &Arc<Roots>) -> Vec<Arc<dyn Tool>> {
