@@ -76,7 +76,7 @@ fn git_head(cwd: &Path) -> Option<Head> {
     let git = cwd
         .ancestors()
         .map(|folder| folder.join(".git"))
-        .find(|git| fs_err::symlink_metadata(git).is_ok())?;
+        .find_map(|git| fs_err::canonicalize(git).ok())?;
     let folder = match small_file(&git) {
         // A worktree or submodule: the file points to the folder.
         Some(text) => {

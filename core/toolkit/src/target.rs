@@ -99,7 +99,7 @@ impl Target {
             FileError::NotFound(_) => similar_names(&self.path),
             FileError::Folder(_) => " Use `list` to see what is in it.".to_owned(),
             FileError::Stale(_) | FileError::Exists(_) | FileError::Moved(_) => {
-                " Read it again before you change it.".to_owned()
+                " Look again before you go on.".to_owned()
             }
             FileError::WriteProtected { .. } => {
                 " Change its mode first if it really has to be changed.".to_owned()

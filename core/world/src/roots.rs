@@ -95,10 +95,12 @@ impl Roots {
         Self { cwd, extra, excluded: Vec::new() }
     }
 
-    /// Takes canonical, absolute folders out of the roots again, wherever they lie: Bridle's own
-    /// home and state. Everything in them is [`Placement::Outside`].
+    /// Takes absolute folders out of the roots again, wherever they lie: Bridle's own home and
+    /// state. Everything in them is [`Placement::Outside`]. They are resolved here, need not exist
+    /// yet, and are taken as they are when they cannot be resolved.
     pub fn excluding(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.excluded.extend(folders);
+        let resolved = folders.into_iter().map(|folder| follow(&folder).unwrap_or(folder));
+        self.excluded.extend(resolved);
         self
     }
 
@@ -335,9 +337,13 @@ mod tests {
     #[test]
     fn excluded_folders_are_outside_even_below_a_root() {
         let f = fixture();
-        let roots = f.roots.clone().excluding([f.base.join("ws/sub")]);
-        let placement = roots.resolve("sub/x").unwrap();
-        assert_eq!(placement, Placement::Outside(f.base.join("ws/sub/x")));
+        symlink("ws", f.base.join("home")).unwrap();
+        let named = [f.base.join("ws/sub"), f.base.join("home/state")];
+        let roots = f.roots.clone().excluding(named);
+        for (text, real) in [("sub/x", "ws/sub/x"), ("state/new", "ws/state/new")] {
+            let placement = roots.resolve(text).unwrap();
+            assert_eq!(placement, Placement::Outside(f.base.join(real)));
+        }
     }
 
     #[test]

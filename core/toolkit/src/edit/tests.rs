@@ -170,7 +170,7 @@ async fn what_changed_between_plan_and_run_is_refused() {
     fs_err::remove_file(ws.path("f")).unwrap();
     symlink("secret", ws.path("f")).unwrap();
     let failure = run(planned).await.unwrap_err();
-    assert!(failure.message.contains("is not the file"), "{failure}");
+    assert!(failure.message.contains("is not the place"), "{failure}");
     assert_eq!(ws.get("secret"), b"old");
 }
 

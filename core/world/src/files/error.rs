@@ -45,8 +45,8 @@ pub enum FileError {
     Stale(PathBuf),
     /// The path leads to another file or folder than before, or through a link.
     #[error(
-        "{} is not the file that this call was prepared for (replaced, moved, or now behind a \
-         link); nothing was written",
+        "{} is not the place that this call was prepared for any more (replaced, moved, or now \
+         behind a link); it was left alone",
         .0.display()
     )]
     Moved(PathBuf),

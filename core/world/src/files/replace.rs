@@ -9,7 +9,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -264,7 +263,7 @@ impl Drop for Temporary<'_> {
 }
 
 fn temporary_name(target: &OsStr) -> OsString {
-    let random = std::hash::RandomState::new().build_hasher().finish();
+    let random = fastrand::u64(..);
     let mut name = OsString::from(".");
     if target.len() <= NAMED_TEMPORARY_BYTES {
         name.push(target);
