@@ -12,6 +12,9 @@ use crate::{FailureCode, ModelFailure, Secret};
 /// The most characters of a provider's message that a person is shown.
 const MAX_MESSAGE: usize = 300;
 
+/// What is shorter is a placeholder for a server that wants no key, and may occur in any text.
+const SHORTEST_KEY: usize = 8;
+
 /// The longest request id that is kept.
 const MAX_REQUEST_ID: usize = 128;
 
@@ -165,7 +168,7 @@ fn said(asked: Asked<'_>, detail: &ErrorDetail) -> Option<String> {
 
 fn shown(key: &Secret, text: &str) -> String {
     let text = match key.expose() {
-        "" => text.to_owned(),
+        key if key.len() < SHORTEST_KEY => text.to_owned(),
         key => text.replace(key, "[key]"),
     };
     let is_hidden = |letter: char| {

@@ -1,10 +1,11 @@
 //! The adapter over real loopback HTTP.
 
+mod clock;
 mod failing;
 mod server;
 
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use bridle_session::{
     Content, Draft, Header, MessageId, Route, Seq, Session, SessionId, SystemMessage, TurnNumber,
@@ -12,6 +13,7 @@ use bridle_session::{
 };
 use futures::stream::BoxStream;
 
+use self::clock::ManualClock;
 use super::*;
 use crate::{Assembler, Catalogue, StopReason};
 use server::{Request, STREAM_HEAD, Server, accept, answering, read_request};
@@ -135,22 +137,36 @@ fn the_address_is_found_from_every_usual_form_of_a_base() {
 }
 
 #[tokio::test]
-async fn the_next_request_uses_the_same_connection() {
-    let server = Server::start(|listener| {
+async fn the_next_request_uses_the_same_connection_although_the_body_ends_after_the_answer() {
+    let (end, ends) = mpsc::channel();
+    let server = Server::start(move |listener| {
         let mut stream = accept(listener);
+        let head = STREAM_HEAD.replace("\r\n\r\n", "\r\ntransfer-encoding: chunked\r\n\r\n");
+        let answer = format!("{head}{:x}\r\n{HELLO}\r\n", HELLO.len());
         for _ in 0..2 {
-            // A client that came with a new connection would be refused here.
+            // A client that came with a new connection would not be heard here.
             read_request(&mut stream);
-            let head = STREAM_HEAD.replace("\r\n\r\n", "\r\ntransfer-encoding: chunked\r\n\r\n");
-            let answer = format!("{head}{:x}\r\n{HELLO}\r\n", HELLO.len());
             stream.write_all(answer.as_bytes()).unwrap();
+            ends.recv().unwrap();
             stream.write_all(b"0\r\n\r\n").unwrap();
         }
     });
-    let adapter = adapter_with(HttpClient::default(), &server.url);
+    let clock = ManualClock::new();
+    let adapter = adapter_with(
+        HttpClient::new(Arc::new(clock.clone()), HttpClient::DEFAULT_IDLE),
+        &server.url,
+    );
     for _ in 0..2 {
         let mut stream = adapter.stream(request(), CancellationToken::new());
-        while !matches!(stream.next().await.unwrap().unwrap(), Chunk::Stop(_)) {}
+        let stop = async { while !matches!(stream.next().await, Some(Ok(Chunk::Stop(_)))) {} };
+        let mut stop = std::pin::pin!(stop);
+        tokio::select! {
+            biased;
+            // The client, the head, the answer and the end of the body each wait once.
+            () = clock.begun(4) => end.send(()).unwrap(),
+            () = &mut stop => panic!("the stop was shown before the connection was free"),
+        }
+        stop.await;
     }
     server.join().await;
 }

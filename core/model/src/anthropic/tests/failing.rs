@@ -5,9 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
-use bridle_compose::{Clock, Sleep, SystemClock};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
+use super::clock::ManualClock;
 use super::server::wait_closed;
 use super::*;
 
@@ -187,33 +187,6 @@ async fn a_key_that_no_header_can_hold_is_refused_without_being_shown() {
     assert!(!format!("{adapter:?}").contains("MARKER"), "{adapter:?}");
 }
 
-/// Tells when a wait begins, and ends one when a test says so.
-struct ManualClock {
-    begun: Semaphore,
-    over: Semaphore,
-}
-
-impl ManualClock {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { begun: Semaphore::new(0), over: Semaphore::new(0) })
-    }
-}
-
-/// A local handle, because a clock belongs to another crate.
-struct Handle(Arc<ManualClock>);
-
-impl Clock for Handle {
-    fn now(&self) -> SystemTime {
-        SystemClock.now()
-    }
-
-    fn sleep(&self, _: Duration) -> Sleep {
-        let clock = Arc::clone(&self.0);
-        clock.begun.add_permits(1);
-        Box::pin(async move { clock.over.acquire().await.unwrap().forget() })
-    }
-}
-
 #[tokio::test]
 async fn a_silent_stream_ends_and_a_ping_is_no_silence() {
     let (ping, pings) = mpsc::channel();
@@ -227,16 +200,16 @@ async fn a_silent_stream_ends_and_a_ping_is_no_silence() {
         wait_closed(&mut stream);
     });
     let clock = ManualClock::new();
-    let http = HttpClient::new(Arc::new(Handle(clock.clone())), Duration::from_secs(180));
+    let http = HttpClient::new(Arc::new(clock.clone()), HttpClient::DEFAULT_IDLE);
     let mut stream = adapter_with(http, &server.url).stream(request(), CancellationToken::new());
     let script = async {
         // The client, the head of the answer, and the first read each wait once.
-        clock.begun.acquire_many(3).await.unwrap().forget();
+        clock.begun(3).await;
         for _ in 0..3 {
             ping.send(()).unwrap();
-            clock.begun.acquire().await.unwrap().forget();
+            clock.begun(1).await;
         }
-        clock.over.add_permits(1);
+        clock.end_one();
     };
     let (item, ()) = tokio::join!(stream.next(), script);
     let failure = item.unwrap().unwrap_err();
