@@ -20,7 +20,7 @@ use self::exchange::Exchange;
 use self::failure::Asked;
 use crate::{
     CatalogueModel, Chunk, FailureCode, HttpClient, ModelAdapter, ModelFailure, ModelRequest,
-    PreparedCall, RetryPolicy, Secret,
+    Secret,
 };
 
 /// The version of the wire that this adapter speaks.
@@ -62,11 +62,6 @@ impl AnthropicAdapter {
             (HeaderName::from_static("x-api-key"), key_value),
         ]);
         Ok(Self { http, url, headers, key, model })
-    }
-
-    /// A call of this adapter, for a [`crate::ModelSource`] to hand out.
-    pub fn prepare(self, retry: RetryPolicy) -> PreparedCall {
-        PreparedCall::new(self.model.route(), self.model.limits(), retry, Box::new(self))
     }
 
     fn asked(&self) -> Asked<'_> {

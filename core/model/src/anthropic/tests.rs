@@ -3,6 +3,7 @@
 mod clock;
 mod failing;
 mod server;
+mod strict;
 
 use std::io::Write as _;
 use std::sync::{Arc, mpsc};
@@ -34,7 +35,7 @@ const HELLO: &str = concat!(
     "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 );
 
-fn request() -> ModelRequest {
+fn session() -> Session {
     let header = Header {
         format: Header::FORMAT,
         id: SessionId::new("01234567-0123-7123-8123-0123456789ab"),
@@ -45,7 +46,11 @@ fn request() -> ModelRequest {
         origin: "test".to_owned(),
         delegation_depth: 0,
     };
-    let mut session = Session::new(header);
+    Session::new(header)
+}
+
+fn request() -> ModelRequest {
+    let mut session = session();
     let user = UserMessage {
         id: MessageId::new("m1"),
         content: vec![Content::text("Hi")],
