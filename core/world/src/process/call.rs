@@ -65,7 +65,29 @@ struct Course {
     patience: Timer,
     /// Runs while live output must not be shown again yet.
     quiet: Timer,
+    /// Output has been captured since live output was shown last.
     unseen: bool,
+    /// What was read and not yet captured.
+    buffer: Vec<u8>,
+}
+
+/// What can happen to a running command.
+enum Event {
+    /// The caller wants it to end.
+    Cancelled,
+    /// It has run for as long as it may.
+    TimedOut,
+    /// The supervisor reported something, or is gone.
+    Status(Option<String>),
+    /// There may be output in the buffer.
+    Output {
+        /// Nothing holds the pipe any more.
+        ended: bool,
+    },
+    /// What was waited for with [`Course::patience`] did not come.
+    PatienceOver,
+    /// Live output may be shown again.
+    QuietOver,
 }
 
 impl Call {
@@ -100,45 +122,9 @@ impl Call {
         mut on_output: impl FnMut(&Capture) + Send,
     ) -> Result<Finished, ProcessError> {
         let mut course = Course::new(self.clock.sleep(timeout));
-        let mut buffer = Vec::with_capacity(READ_SIZE);
         while !(course.done && course.silent) {
-            tokio::select! {
-                biased;
-                () = token.cancelled(), if self.control.is_some() => {
-                    course.finished.cancelled = !course.exited;
-                    self.stop(&mut course);
-                }
-                () = expired(&mut course.deadline) => {
-                    course.finished.timed_out = true;
-                    self.stop(&mut course);
-                }
-                line = self.status.next_line(), if !course.done => {
-                    let Some(line) = line.map_err(failure)? else {
-                        return Err(self.died().await);
-                    };
-                    let status = serde_json::from_str(&line).map_err(failure)?;
-                    self.take(status, &mut course)?;
-                }
-                read = self.output.read_buf(&mut buffer), if !course.silent => {
-                    course.silent = read.map_err(failure)? == 0;
-                    course.finished.output.push(&buffer);
-                    course.unseen |= !buffer.is_empty();
-                    buffer.clear();
-                    if course.exited && course.silent {
-                        self.stop(&mut course);
-                    }
-                }
-                () = expired(&mut course.patience) => {
-                    if course.done {
-                        course.silent = true;
-                    } else if self.control.is_some() {
-                        self.stop(&mut course);
-                    } else {
-                        return Err(self.stuck());
-                    }
-                }
-                () = expired(&mut course.quiet) => {}
-            }
+            let event = self.next(&mut course, &token).await.map_err(failure)?;
+            self.handle(event, &mut course).await?;
             if course.unseen && course.quiet.is_none() {
                 course.unseen = false;
                 course.quiet = Some(self.clock.sleep(LIVE_INTERVAL));
@@ -152,6 +138,57 @@ impl Call {
             self.supervisor.wait().await.map_err(failure)?;
         }
         Ok(course.finished)
+    }
+
+    /// Waits for whatever happens next. Every branch is cancel safe: lines and reads lose nothing,
+    /// and a timer that was not waited for to the end stays where it is.
+    async fn next(
+        &mut self,
+        course: &mut Course,
+        token: &CancellationToken,
+    ) -> std::io::Result<Event> {
+        Ok(tokio::select! {
+            biased;
+            () = token.cancelled(), if self.control.is_some() => Event::Cancelled,
+            () = expired(&mut course.deadline) => Event::TimedOut,
+            line = self.status.next_line(), if !course.done => Event::Status(line?),
+            read = self.output.read_buf(&mut course.buffer), if !course.silent => {
+                Event::Output { ended: read? == 0 }
+            }
+            () = expired(&mut course.patience) => Event::PatienceOver,
+            () = expired(&mut course.quiet) => Event::QuietOver,
+        })
+    }
+
+    async fn handle(&mut self, event: Event, course: &mut Course) -> Result<(), ProcessError> {
+        match event {
+            Event::Cancelled => {
+                course.finished.cancelled = !course.exited;
+                self.stop(course);
+            }
+            Event::TimedOut => {
+                course.finished.timed_out = true;
+                self.stop(course);
+            }
+            Event::Status(Some(line)) => {
+                self.take(serde_json::from_str(&line).map_err(failure)?, course)?;
+            }
+            Event::Status(None) => return Err(self.died().await),
+            Event::Output { ended } => {
+                course.unseen |= !course.buffer.is_empty();
+                course.finished.output.push(&course.buffer);
+                course.buffer.clear();
+                course.silent = ended;
+                if course.exited && course.silent {
+                    self.stop(course);
+                }
+            }
+            Event::PatienceOver if course.done => course.silent = true,
+            Event::PatienceOver if self.control.is_some() => self.stop(course),
+            Event::PatienceOver => return Err(self.stuck()),
+            Event::QuietOver => {}
+        }
+        Ok(())
     }
 
     /// Orders the end of everything.
@@ -224,6 +261,7 @@ impl Course {
             patience: None,
             quiet: None,
             unseen: false,
+            buffer: Vec::with_capacity(READ_SIZE),
         }
     }
 }
