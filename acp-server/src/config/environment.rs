@@ -17,12 +17,22 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Whether the variable of this name holds a key: it is taken out of the environment at
-    /// start, and no child process ever sees it.
+    /// Whether the variable of this name holds a secret, by the words in it. Such a variable is
+    /// taken out of the environment at start, so that no child process finds it in its own or in
+    /// this process's environment; not only the keys that Bridle itself reads.
     pub fn is_secret_name(name: &str) -> bool {
-        name.ends_with("_API_KEY")
-            || name.ends_with("_AUTH_TOKEN")
-            || PROVIDERS.iter().any(|provider| provider.key_variable == name)
+        const WORDS: [&str; 9] = [
+            "APIKEY",
+            "CREDENTIAL",
+            "CREDENTIALS",
+            "KEY",
+            "PASSPHRASE",
+            "PASSWD",
+            "PASSWORD",
+            "SECRET",
+            "TOKEN",
+        ];
+        name.to_ascii_uppercase().split('_').any(|word| WORDS.contains(&word))
     }
 
     /// Keeps what Bridle reads of `variables`, and all `secrets`.
@@ -83,11 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_that_looks_like_a_key_is_taken() {
-        for name in ["ANTHROPIC_API_KEY", "FOO_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY"] {
+    fn every_variable_that_looks_like_a_secret_is_taken() {
+        let keys = PROVIDERS.map(|provider| provider.key_variable);
+        let others = ["FOO_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GITHUB_TOKEN", "db_password"];
+        for name in keys.into_iter().chain(["AWS_SECRET_ACCESS_KEY"]).chain(others) {
             assert!(Environment::is_secret_name(name), "{name}");
         }
-        for name in ["HOME", "ANTHROPIC_BASE_URL", "API_KEY_FILE"] {
+        for name in ["HOME", "PATH", "ANTHROPIC_BASE_URL", "KEYBOARD", "TOKENIZERS_PARALLELISM"] {
             assert!(!Environment::is_secret_name(name), "{name}");
         }
     }

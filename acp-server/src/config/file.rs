@@ -131,7 +131,7 @@ impl Reader<'_> {
     fn root(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             let start = key.span().start;
-            match &*key.get_ref().as_ref() {
+            match key.get_ref().as_ref() {
                 "providers" => self.providers(value),
                 known if self.kind == FileKind::Credentials && ROOT_KEYS.contains(&known) => {
                     self.problem(start, &format!("`{known}` belongs in config.toml; ignored"));
@@ -179,7 +179,7 @@ impl Reader<'_> {
     fn provider(&mut self, provider: &'static KnownProvider, table: &DeTable<'_>) {
         for (key, value) in table {
             let name = provider.name;
-            match &*key.get_ref().as_ref() {
+            match key.get_ref().as_ref() {
                 "api_key" => {
                     self.text_value("api_key", value, |key| {
                         Ok(Setting::ApiKey(name, Secret::new(key)))

@@ -46,6 +46,10 @@ impl Places {
 mod tests {
     use super::*;
 
+    /// Variables, and where configuration and state are then.
+    type Case =
+        (&'static [(&'static str, &'static str)], Option<&'static str>, Option<&'static str>);
+
     fn find(variables: &[(&str, &str)]) -> (Option<String>, Option<String>) {
         let environment = Environment::new(variables.iter().map(|(k, v)| (k.into(), v.into())), []);
         let Places { config, state } = Places::find(&environment);
@@ -55,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_nearest_variable_says_where() {
-        let table: [(&[(&str, &str)], Option<&str>, Option<&str>); 6] = [
+        let cases: &[Case] = &[
             (&[], None, None),
             (&[("HOME", "/h")], Some("/h/.config/bridle"), Some("/h/.local/state/bridle")),
             (
@@ -67,7 +71,7 @@ mod tests {
             (&[("HOME", ""), ("BRIDLE_HOME", "")], None, None),
             (&[("HOME", "not/absolute")], None, None),
         ];
-        for (variables, config, state) in table {
+        for &(variables, config, state) in cases {
             let found = find(variables);
             assert_eq!((found.0.as_deref(), found.1.as_deref()), (config, state), "{variables:?}");
         }
