@@ -93,6 +93,9 @@ pub(super) async fn run(app: Arc<App>, arguments: ExecArguments) -> anyhow::Resu
             return Ok(Exit::Usage);
         }
     };
+    for problem in &app.settings().problems {
+        say(format_args!("bridle: {problem}"));
+    }
     let stop = signals::stop_token(app.tasks())?;
     let job = Job { prompt, cwd, json: arguments.json };
     let mut out = std::io::stdout();

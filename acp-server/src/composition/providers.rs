@@ -79,7 +79,7 @@ fn no_route(settings: &Settings) -> String {
         .map(|known| known.key_variable)
         .collect();
     let mut text = format!(
-        "no model provider has a key: set {}, or write one in {} and authenticate again",
+        "no model provider has a key: set {}, or write one in {} (an editor then has to authenticate again)",
         variables.join(" or "),
         config_file(settings)
     );
