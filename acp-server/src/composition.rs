@@ -197,7 +197,8 @@ impl App {
     pub fn agent_parts(&self, seed: SessionSeed) -> AgentParts {
         let settings = self.settings();
         let header = seed.session.header();
-        let roots = Roots::new(header.cwd.clone(), header.extra_roots.clone());
+        let own = [&settings.config, &settings.state].into_iter().flatten().cloned();
+        let roots = Roots::new(header.cwd.clone(), header.extra_roots.clone()).excluding(own);
         if let Some(route) = settings.route.clone() {
             let models = Arc::clone(&self.models);
             self.tasks.spawn(async move { models.warm(&route).await });
