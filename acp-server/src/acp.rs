@@ -26,4 +26,7 @@ mod text;
 mod to_acp;
 mod turns;
 
+#[cfg(test)]
+mod tests;
+
 pub use serve::serve;

@@ -48,9 +48,17 @@ impl Credits {
         }
     }
 
-    fn has_room(&self) -> bool {
+    /// Whether a message may be sent now.
+    pub(super) fn has_room(&self) -> bool {
         let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
         in_flight.charges.len() < MAX_MESSAGES && in_flight.bytes < MAX_BYTES
+    }
+
+    /// How many messages and bytes are under way.
+    #[cfg(test)]
+    pub(super) fn in_flight(&self) -> (usize, usize) {
+        let in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        (in_flight.charges.len(), in_flight.bytes)
     }
 
     /// Runs `send` and charges `bytes` if it succeeds, under one lock, so that the charges are in

@@ -5,6 +5,7 @@
 //! branches on. Nothing here ever repeats parameters: they hold tokens of MCP servers.
 
 use agent_client_protocol::{Error, ErrorCode};
+use bridle_agent::AgentGone;
 use bridle_session::Failure;
 use bridle_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -85,6 +86,15 @@ pub(super) const KEY_HINT: &str = "no provider has a key; set ANTHROPIC_API_KEY,
 /// Something of ours went wrong; the log has the details.
 pub(super) fn internal(reason: &str) -> Error {
     error(ErrorCode::INTERNAL_ERROR, "internal", &format!("Internal error: {reason}"))
+}
+
+/// The agent did not take a call.
+pub(super) fn agent_gone(gone: AgentGone) -> Error {
+    let kind = match gone {
+        AgentGone::Closed => "closed",
+        AgentGone::QueueFull => "busy",
+    };
+    error(ErrorCode::INTERNAL_ERROR, kind, &gone.to_string())
 }
 
 /// A turn that failed.

@@ -19,7 +19,7 @@ use agent_client_protocol::{
     Agent, Client, ConnectTo, Error, JsonRpcRequest, JsonRpcResponse, Lines,
     on_receive_notification, on_receive_request,
 };
-use bridle_compose::TaskSet;
+use bridle_compose::{Clock, TaskSet};
 use bridle_session::SessionId;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,8 @@ pub(super) struct Server {
     /// Everything that runs for this connection; closing it closes the sessions.
     pub(super) tasks: TaskSet,
     pub(super) credits: Arc<Credits>,
+    /// Measures how long a client that has left may take to read the rest.
+    pub(super) clock: Arc<dyn Clock>,
     /// Cancelled when nothing can reach the client any more.
     pub(super) gone: CancellationToken,
     /// Cancelled when the client's input has ended.
@@ -64,12 +66,13 @@ pub(super) struct SetModelRequest {
 pub(super) struct SetModelResponse {}
 
 impl Server {
-    pub(super) fn new(app: Arc<App>) -> Self {
+    pub(super) fn new(app: Arc<App>, clock: Arc<dyn Clock>) -> Self {
         Self {
             app,
             sessions: Sessions::default(),
             tasks: TaskSet::new(),
             credits: Arc::default(),
+            clock,
             gone: CancellationToken::new(),
             input_ended: CancellationToken::new(),
             notices: AtomicBool::new(false),

@@ -65,7 +65,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Runs until the agent has ended and everything it said is sent; then answers what is left.
+    /// Runs until the agent has ended and everything it said is sent.
     pub(super) async fn run(mut self) {
         loop {
             // The agent's updates first: when it asks, what it said before is in the stream.
@@ -77,14 +77,6 @@ impl Outbox {
                 },
                 Some(control) = self.control.recv() => self.control(control).await,
             }
-        }
-        let closing = self.turns.is_closing();
-        for responder in self.turns.take_all() {
-            answer(responder.respond_with_result(if closing {
-                Ok(PromptResponse::new(StopReason::Cancelled))
-            } else {
-                Err(errors::internal("the session ended unexpectedly; open it again"))
-            }));
         }
     }
 
@@ -168,6 +160,21 @@ impl Outbox {
                 self.send_all([to_acp::own_message(&own_id(), text)]).await;
                 answer(responder.respond(PromptResponse::new(StopReason::EndTurn)));
             }
+        }
+    }
+}
+
+impl Drop for Outbox {
+    /// Answers the prompts that are left, whether the agent ended or this task panicked: nobody
+    /// else will.
+    fn drop(&mut self) {
+        let closing = self.turns.is_closing();
+        for responder in self.turns.take_all() {
+            answer(responder.respond_with_result(if closing {
+                Ok(PromptResponse::new(StopReason::Cancelled))
+            } else {
+                Err(errors::internal("the session ended unexpectedly; open it again"))
+            }));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_compose::{Clock as _, SystemClock, TaskSet};
+use bridle_compose::{SystemClock, TaskSet};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::handlers::{self, Server};
@@ -26,7 +26,15 @@ pub async fn serve(
     input: impl AsyncRead + Send + Unpin + 'static,
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> anyhow::Result<()> {
-    let server = Arc::new(Server::new(app));
+    serve_with(Arc::new(Server::new(app, Arc::new(SystemClock))), input, output).await
+}
+
+/// [`serve`] over a connection's parts that the caller made.
+pub(super) async fn serve_with(
+    server: Arc<Server>,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+) -> anyhow::Result<()> {
     let ledger = Arc::new(Ledger::new());
     let (outbound, lines) = Outbound::channel(ledger.clone());
     let inbound = Inbound::new(input, outbound.clone(), ledger.clone()).into_stream();
@@ -36,7 +44,7 @@ pub async fn serve(
         TaskSet::new().spawn(write_lines(lines, output, server.credits.clone(), ledger));
     let stuck = async {
         server.input_ended.cancelled().await;
-        SystemClock.sleep(DRAIN_LIMIT).await;
+        server.clock.sleep(DRAIN_LIMIT).await;
     };
     let ended = tokio::select! {
         served = handlers::serve(server.clone(), transport) => Ended::Served(served),

@@ -16,6 +16,7 @@ use agent_client_protocol::v1::schema::{
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
     SetSessionModeResponse,
 };
+use bridle_agent::{AgentGone, AgentHandle};
 use bridle_session::{Content, MessageId, SessionId};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,7 @@ use super::handlers::{Server, SetModelRequest, SetModelResponse};
 use super::link::Link;
 use super::outbox::{Control, answer};
 use super::{errors, from_acp, options};
+use crate::composition::App;
 
 /// What a client wants of one session.
 #[derive(Debug)]
@@ -130,23 +132,32 @@ impl Actor {
         let Some(live) = &self.live else {
             return command.refuse(&errors::session_not_found(self.id.as_str()));
         };
+        let (app, agent) = (self.server.app.clone(), live.handle.clone());
         match command {
             // Taken above.
             Command::Load(_) => {}
             Command::Prompt(request, responder) => self.prompt(live, request, responder).await,
-            Command::Cancel => live.handle.cancel(),
+            Command::Cancel => agent.cancel(),
             Command::SetMode(request, responder) => {
-                let set = set_mode(&self.server, live, &request.mode_id.0).await;
-                answer(responder.respond_with_result(set.map(|()| SetSessionModeResponse::new())));
+                self.begin(async move {
+                    let set = set_mode(&app, &agent, &request.mode_id.0).await;
+                    answer(responder.respond_with_result(set.map(|()| Default::default())));
+                })
+                .await;
             }
             Command::SetModel(request, responder) => {
-                let set = set_model(&self.server, live, &request.model_id).await;
-                answer(responder.respond_with_result(set.map(|()| SetModelResponse {})));
+                self.begin(async move {
+                    let set = set_model(&app, &agent, &request.model_id).await;
+                    answer(responder.respond_with_result(set.map(|()| SetModelResponse {})));
+                })
+                .await;
             }
             Command::SetOption(request, responder) => {
-                answer(
-                    responder.respond_with_result(set_option(&self.server, live, request).await),
-                );
+                self.begin(async move {
+                    let options = set_option(&app, &agent, request).await;
+                    answer(responder.respond_with_result(options));
+                })
+                .await;
             }
             Command::Close(responder) => {
                 if let Some(live) = self.live.take() {
@@ -154,6 +165,15 @@ impl Actor {
                 }
                 answer(responder.respond(CloseSessionResponse::new()));
             }
+        }
+    }
+
+    /// Starts a call to the agent here, so that calls reach it in their order, and leaves the
+    /// waiting to a task, so that a cancel behind it need not wait.
+    async fn begin(&self, call: impl Future<Output = ()> + Send + 'static) {
+        let mut call = Box::pin(call);
+        if futures::poll!(&mut call).is_pending() {
+            drop(self.server.tasks.spawn(call));
         }
     }
 
@@ -196,6 +216,9 @@ impl Actor {
     }
 
     fn start_turn(&self, live: &Live, content: Vec<Content>, responder: Responder<PromptResponse>) {
+        if live.is_deaf() {
+            return answer(responder.respond_with_error(errors::agent_gone(AgentGone::Closed)));
+        }
         let id = MessageId::new(uuid::Uuid::now_v7().to_string());
         let answered = CancellationToken::new();
         // `$/cancel_request` for a prompt cancels the turn, as `session/cancel` would.
@@ -208,11 +231,10 @@ impl Actor {
             }
         }));
         live.turns.open(id.clone(), responder, answered.drop_guard());
-        if live.handle.prompt(id.clone(), content).is_err()
+        if let Err(gone) = live.handle.prompt(id.clone(), content)
             && let Some(responder) = live.turns.take(&id)
         {
-            let error = errors::internal("the session has ended; open it again");
-            answer(responder.respond_with_error(error));
+            answer(responder.respond_with_error(errors::agent_gone(gone)));
         }
     }
 
@@ -222,54 +244,53 @@ impl Actor {
         command: LocalCommand,
         responder: Responder<PromptResponse>,
     ) {
-        let text = match command {
-            LocalCommand::Help => commands::help(),
-            LocalCommand::Status => match live.handle.status().await {
-                Ok(status) => {
-                    let problems = self.server.app.settings().problems.clone();
-                    commands::status(self.id.as_str(), &live.cwd, &status, &problems)
-                }
-                Err(gone) => {
-                    let error = errors::internal(&gone.to_string());
-                    return answer(responder.respond_with_error(error));
-                }
-            },
-        };
-        if let Err(refused) =
-            live.control.try_send(Control::Local { text, responder: Box::new(responder) })
-            && let Control::Local { responder, .. } = refused.into_inner()
-        {
-            let error = errors::internal("too many answers wait for the client");
-            answer(responder.respond_with_error(error));
-        }
+        let (app, agent, control) =
+            (self.server.app.clone(), live.handle.clone(), live.control.clone());
+        let (id, cwd) = (self.id.clone(), live.cwd.clone());
+        self.begin(async move {
+            let text = match command {
+                LocalCommand::Help => commands::help(),
+                LocalCommand::Status => match agent.status().await {
+                    Ok(status) => {
+                        commands::status(id.as_str(), &cwd, &status, &app.settings().problems)
+                    }
+                    Err(gone) => {
+                        return answer(responder.respond_with_error(errors::agent_gone(gone)));
+                    }
+                },
+            };
+            // An outbox that has ended drops the responder, which answers with an error.
+            drop(control.send(Control::Local { text, responder: Box::new(responder) }).await);
+        })
+        .await;
     }
 }
 
-async fn set_mode(server: &Server, live: &Live, id: &str) -> Result<(), Error> {
-    let mode = options::mode(&server.app, id)
+async fn set_mode(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Error> {
+    let mode = options::mode(app, id)
         .ok_or_else(|| errors::invalid_params("this mode is not among the session's modes"))?;
-    live.handle.set_mode(mode).await.map_err(|gone| errors::internal(&gone.to_string()))
+    agent.set_mode(mode).await.map_err(errors::agent_gone)
 }
 
-async fn set_model(server: &Server, live: &Live, id: &str) -> Result<(), Error> {
-    let route = options::model(&server.app, id)
+async fn set_model(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Error> {
+    let route = options::model(app, id)
         .ok_or_else(|| errors::invalid_params("this model is not among the session's models"))?;
-    live.handle.set_route(route).await.map_err(|gone| errors::internal(&gone.to_string()))
+    agent.set_route(route).await.map_err(errors::agent_gone)
 }
 
 async fn set_option(
-    server: &Server,
-    live: &Live,
+    app: &App,
+    agent: &AgentHandle,
     request: SetSessionConfigOptionRequest,
 ) -> Result<SetSessionConfigOptionResponse, Error> {
     let SessionConfigOptionValue::ValueId { value } = &request.value else {
         return Err(errors::invalid_params("every option here is chosen by the id of a value"));
     };
     match &*request.config_id.0 {
-        options::MODE => set_mode(server, live, &value.0).await?,
-        options::MODEL => set_model(server, live, &value.0).await?,
+        options::MODE => set_mode(app, agent, &value.0).await?,
+        options::MODEL => set_model(app, agent, &value.0).await?,
         _ => return Err(errors::invalid_params("there is no option with this `configId`")),
     }
-    let chosen = live.chosen().await?;
-    Ok(SetSessionConfigOptionResponse::new(options::all(&server.app, &chosen)))
+    let chosen = live::chosen(agent).await?;
+    Ok(SetSessionConfigOptionResponse::new(options::all(app, &chosen)))
 }

@@ -139,7 +139,7 @@ impl Live {
             server: server.clone(),
             outbox: None,
         };
-        let chosen = live.chosen().await?;
+        let chosen = chosen(&live.handle).await?;
         Ok((live, Opening { chosen, link, updates, control, notes }))
     }
 
@@ -181,6 +181,11 @@ impl Live {
         }
     }
 
+    /// Whether the outbox has ended, so that nobody would answer a prompt.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.outbox.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     pub(super) fn id(&self) -> &SessionId {
         &self.id
     }
@@ -188,13 +193,12 @@ impl Live {
     fn wire_id(&self) -> WireId {
         WireId::new(self.id.as_str())
     }
+}
 
-    /// What the agent is set to now.
-    pub(super) async fn chosen(&self) -> Result<Chosen, Error> {
-        let status = self.handle.status().await;
-        let status = status.map_err(|gone| errors::internal(&gone.to_string()))?;
-        Ok(Chosen { mode: status.mode, route: status.route })
-    }
+/// What the agent is set to now.
+pub(super) async fn chosen(agent: &AgentHandle) -> Result<Chosen, Error> {
+    let status = agent.status().await.map_err(errors::agent_gone)?;
+    Ok(Chosen { mode: status.mode, route: status.route })
 }
 
 /// Runs what blocks on the disk off the async threads.

@@ -1,0 +1,9 @@
+//! The wire from a client's side: a scripted client over an in-memory pipe, the real agent behind
+//! it, and the scripted model server on loopback.
+
+mod bad_input;
+mod client;
+mod leaving;
+mod permissions;
+mod sessions;
+mod turns;
