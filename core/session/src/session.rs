@@ -144,12 +144,6 @@ impl Session {
         self.surface.projection()
     }
 
-    /// The positions of the events that the messages on the surface come from, in the order of
-    /// the messages: what a [`SurfaceOp::Replace`] names.
-    pub fn surface_seqs(&self) -> impl DoubleEndedIterator<Item = Seq> + '_ {
-        self.surface.seqs()
-    }
-
     /// What must be appended so that the log is at rest: results for calls without one in the
     /// model's order, then `step/end`, then `turn/end{interrupted}`, then the removal of input
     /// that is still queued. Empty for a log at rest. Deterministic; append the drafts with

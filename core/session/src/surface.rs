@@ -37,10 +37,6 @@ impl Surface {
         Projection::new(Arc::clone(&self.nodes))
     }
 
-    pub(crate) fn seqs(&self) -> impl DoubleEndedIterator<Item = Seq> + '_ {
-        self.nodes.iter().map(|node| node.seq)
-    }
-
     /// Checks what an event would do to the surface.
     pub(crate) fn plan(
         &self,

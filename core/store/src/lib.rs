@@ -31,7 +31,8 @@ pub trait SessionStore: Send + Sync + 'static {
     /// and syncs file and folder.
     ///
     /// # Errors
-    /// [`StoreError`] when the writer thread cannot be started.
+    /// [`StoreError::Io`] when the header cannot be rendered or the writer thread cannot be
+    /// started. That the id is taken shows at the first flush.
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError>;
 
     /// Takes the write lock, reads, cuts a torn tail (its bytes are kept beside the log), and
@@ -161,7 +162,8 @@ pub enum StoreError {
     /// The disk said no. The message carries the path.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// A sync failed before; this handle acknowledges nothing any more.
-    #[error("session log lost its disk: {0}; reopen the session")]
+    /// A sync failed, or an event could not be taken in, so that going on would leave a hole.
+    /// This handle acknowledges nothing any more; what it acknowledged before is safe.
+    #[error("the session log can no longer be written: {0}; reopen the session")]
     Lost(String),
 }

@@ -11,7 +11,8 @@ use crate::sink::{CommitError, Sink};
 use crate::{Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError};
 
 /// Keeps sessions for the life of the process, with the semantics of [`crate::FileStore`]: a log
-/// exists after its first flush, has one writer, and holds what was flushed. Clones share it.
+/// exists after its first flush, has one writer, and holds what was flushed. It takes any id, as
+/// none becomes a path. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     logs: Arc<Logs>,

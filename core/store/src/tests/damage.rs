@@ -167,15 +167,19 @@ async fn verify_counts_what_is_there() {
 async fn a_frame_that_claims_too_much_is_not_unpacked() {
     let (_folder, store, lens) = store_with_log().await;
     let log = store.log_path(&id(1)).unwrap();
-    let mut bytes = fs_err::read(&log).unwrap();
-    // A frame header with a checksum and an eight-byte content size, then one empty last block.
-    bytes.extend_from_slice(&[0x28, 0xB5, 0x2F, 0xFD, 0b1110_0100]);
-    bytes.extend_from_slice(&(MAX_CONTENT as u64 + 1).to_le_bytes());
-    bytes.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0]);
-    fs_err::write(&log, &bytes).unwrap();
-    let report = store.verify(&id(1)).unwrap();
-    assert_eq!((report.events.0, report.bytes), (5, lens[5]));
-    assert_eq!(report.torn_bytes, bytes.len() as u64 - lens[5]);
+    let intact = fs_err::read(&log).unwrap();
+    for claimed in [MAX_CONTENT as u64 + 1, u64::MAX / 4] {
+        // A frame header with a checksum and an eight-byte content size, one empty last block,
+        // and the checksum.
+        let mut bytes = intact.clone();
+        bytes.extend_from_slice(&[0x28, 0xB5, 0x2F, 0xFD, 0b1110_0100]);
+        bytes.extend_from_slice(&claimed.to_le_bytes());
+        bytes.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0]);
+        fs_err::write(&log, &bytes).unwrap();
+        let report = store.verify(&id(1)).unwrap();
+        assert_eq!((report.events.0, report.bytes), (5, lens[5]));
+        assert_eq!(report.torn_bytes, bytes.len() as u64 - lens[5]);
+    }
 }
 
 #[tokio::test]

@@ -168,16 +168,18 @@ impl Sink for SteppedSink {
     }
 }
 
-fn stepped() -> (mpsc::Receiver<String>, mpsc::Sender<()>, LogWriter, Session) {
+/// The writer comes first, so that it goes last: a test that fails then lets the sink go before it
+/// waits for the thread.
+fn stepped() -> (LogWriter, Session, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((batches, seen), (step, go_on)) = (mpsc::channel(), mpsc::channel());
     let sink = SteppedSink { batches, go_on };
     let writer = LogWriter::start(Box::new(sink), Seq(0), true).unwrap();
-    (seen, step, writer, Session::new(header(1)))
+    (writer, Session::new(header(1)), seen, step)
 }
 
 #[test]
 fn an_event_is_written_without_a_flush() {
-    let (seen, step, writer, mut session) = stepped();
+    let (writer, mut session, seen, step) = stepped();
     writer.append(say(&mut session, "one")).unwrap();
     assert_eq!(seen.recv().unwrap(), text(&session));
     step.send(()).unwrap();
@@ -185,7 +187,7 @@ fn an_event_is_written_without_a_flush() {
 
 #[tokio::test]
 async fn a_flush_waits_for_what_is_queued_before_it_and_survives_its_caller() {
-    let (seen, step, writer, mut session) = stepped();
+    let (writer, mut session, seen, step) = stepped();
     writer.append(say(&mut session, "one")).unwrap();
     let first = text(&session);
     let mut forgotten = Box::pin(writer.flush());
@@ -215,7 +217,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 
 #[test]
 fn the_queue_has_a_limit_and_passing_it_ends_the_handle() {
-    let (seen, step, writer, mut session) = stepped();
+    let (writer, mut session, seen, step) = stepped();
     let large = "x".repeat(16 * 1024 * 1024);
     let mut accepted = 0;
     loop {
