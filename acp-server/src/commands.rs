@@ -169,3 +169,6 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     runtime.shutdown_background();
     result
 }
+
+#[cfg(test)]
+mod tests;

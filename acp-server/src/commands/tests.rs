@@ -1,0 +1,60 @@
+//! The command line itself: what is accepted, what is a usage error, what `--help` promises.
+
+use clap::CommandFactory as _;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from(line.split(' '))
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn what_is_not_understood_is_a_usage_error() {
+    for line in [
+        "bridle",
+        "bridle --verbose acp",
+        "bridle acp --unknown",
+        "bridle exec",
+        "bridle exec --permissions everything x",
+        "bridle sessions show ../../etc/passwd",
+        "bridle sesions list",
+    ] {
+        let error = parse(line).err().unwrap();
+        assert!(error.use_stderr(), "{line}");
+    }
+}
+
+#[test]
+fn the_names_that_others_rely_on_are_accepted() {
+    for line in [
+        "bridle acp",
+        "bridle acp --model anthropic/claude-sonnet-5-5",
+        "bridle exec --json --permissions auto --model deepseek/deepseek-flash --cwd /tmp x",
+        "bridle exec -",
+        "bridle sessions list",
+        "bridle sessions verify 01a2313b-6f57-74ab-a469-e7b658bf25e8",
+        "bridle config show",
+        "bridle config path",
+        "bridle doctor",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn help_names_every_exit_code_and_is_no_error() {
+    for line in ["bridle --help", "bridle exec --help"] {
+        let help = parse(line).err().unwrap();
+        assert!(!help.use_stderr());
+        let text = help.to_string();
+        for exit in [Exit::Done, Exit::Failed, Exit::Usage, Exit::Blocked, Exit::Cancelled] {
+            let line = format!("\n  {} ", exit as u8);
+            assert!(text.contains(&line), "{exit:?} is missing in: {text}");
+        }
+    }
+}
