@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio_util::sync::CancellationToken;
@@ -62,8 +61,8 @@ impl Exchange {
     /// The next chunk; `None` after the last one or after an error.
     ///
     /// # Cancel safety
-    /// Cancel safe once the answer has begun; before that, dropping the future gives up the
-    /// request and the next call ends the stream.
+    /// Not cancel safe: a dropped future closes the connection, and the next call ends the
+    /// stream. The stream that is made of these calls keeps each future until it is done.
     pub(super) async fn next(&mut self) -> Option<Result<Chunk, ModelFailure>> {
         loop {
             if self.token.is_cancelled() && !matches!(self.phase, Phase::Ended) {
@@ -96,9 +95,11 @@ impl Exchange {
         }
     }
 
+    /// Ends the stream with `failure` and with nothing else.
     fn fail(&mut self, failure: ModelFailure) -> Option<Result<Chunk, ModelFailure>> {
         self.phase = Phase::Ended;
         self.ready.clear();
+        self.failed = None;
         Some(Err(failure))
     }
 
@@ -134,9 +135,8 @@ impl Exchange {
 
     /// Reads once and decodes what came.
     async fn read(&mut self, response: &mut Response) -> Result<(), ModelFailure> {
-        let bytes: Option<Bytes> =
-            self.guard(response.chunk()).await?.map_err(|error| self.cut(&error))?;
-        let Some(bytes) = bytes else {
+        let read = self.guard(response.chunk()).await?;
+        let Some(bytes) = read.map_err(|error| self.cut(&error))? else {
             return Err(ModelFailure::new(
                 FailureCode::Transport,
                 "the connection was closed before the answer was complete",

@@ -219,8 +219,9 @@ async fn a_silent_stream_ends_and_a_ping_is_no_silence() {
     server.join().await;
 }
 
-/// Cancels once the server has sent `answer` to the request, and sees the connection closed.
-async fn cancel_after(answer: String) -> ModelFailure {
+/// Cancels when the server has sent `answer`, of which nothing more will come, and the client has
+/// begun `waits` waits; sees the connection closed.
+async fn cancel_in_wait(waits: u32, answer: String) -> ModelFailure {
     let (sent, was_sent) = oneshot::channel();
     let server = Server::start(move |listener| {
         let mut stream: TcpStream = accept(listener);
@@ -229,23 +230,27 @@ async fn cancel_after(answer: String) -> ModelFailure {
         sent.send(()).unwrap();
         wait_closed(&mut stream);
     });
+    let clock = ManualClock::new();
+    let http = HttpClient::new(Arc::new(clock.clone()), HttpClient::DEFAULT_IDLE);
     let token = CancellationToken::new();
+    let stream = adapter_with(http, &server.url).stream(request(), token.clone());
     let cancel = async {
         was_sent.await.unwrap();
+        clock.begun(waits).await;
         token.cancel();
     };
-    let (result, ()) = tokio::join!(collect(start(&server.url, &token)), cancel);
+    let (result, ()) = tokio::join!(collect(stream), cancel);
     server.join().await;
     result.unwrap_err()
 }
 
 #[tokio::test]
 async fn cancelling_ends_the_call_in_every_phase_and_closes_the_connection() {
-    let before_head = String::new();
     let silent_stream = streamed(HELLO.split_at(HELLO.len() / 2).0);
     let error_body = "HTTP/1.1 500 X\r\ncontent-length: 999\r\n\r\n{".to_owned();
-    for answer in [before_head, silent_stream, error_body] {
-        let failure = cancel_after(answer).await;
+    // The client and the head of the answer wait once each, then every read.
+    for (waits, answer) in [(2, String::new()), (4, silent_stream), (4, error_body)] {
+        let failure = cancel_in_wait(waits, answer).await;
         assert_eq!(failure.code, FailureCode::Cancelled);
     }
 }
