@@ -1,5 +1,7 @@
 //! `bridle acp`: the ACP server on standard input and output.
 
+mod stdio;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,9 +18,10 @@ use crate::composition::App;
 /// close.
 pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
     let stop = signals::stop_token(app.tasks())?;
-    let input = UntilStopped::new(tokio::io::stdin(), stop);
-    let served = crate::acp::serve(Arc::clone(&app), input, tokio::io::stdout()).await;
+    let input = UntilStopped::new(stdio::input(), stop);
+    let served = crate::acp::serve(Arc::clone(&app), input, stdio::output()).await;
     app.close().await;
+    stdio::restore();
     served.map(|()| Exit::Done)
 }
 
