@@ -113,6 +113,11 @@ impl App {
         self.settings().providers.iter().any(config::ProviderSettings::is_usable)
     }
 
+    /// What a person must set so that a provider can answer.
+    pub fn credentials_hint(&self) -> String {
+        providers::no_route(&self.settings())
+    }
+
     /// The session store. Its methods block: call them off the async threads.
     pub fn store(&self) -> Arc<dyn SessionStore> {
         Arc::clone(&self.store)

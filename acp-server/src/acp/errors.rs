@@ -78,11 +78,6 @@ pub(super) fn auth_required(reason: &str) -> Error {
     with_details(error(ErrorCode::AUTH_REQUIRED, "auth", &message))
 }
 
-/// What to set when no provider has a key.
-pub(super) const KEY_HINT: &str = "no provider has a key; set ANTHROPIC_API_KEY, DEEPSEEK_API_KEY \
-                                   or OPENAI_API_KEY in the environment that starts bridle, or a \
-                                   key in its config.toml";
-
 /// Something of ours went wrong; the log has the details.
 pub(super) fn internal(reason: &str) -> Error {
     error(ErrorCode::INTERNAL_ERROR, "internal", &format!("Internal error: {reason}"))

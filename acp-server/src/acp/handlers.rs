@@ -111,7 +111,7 @@ impl Server {
                 app.reload();
                 match app.has_credentials() {
                     true => Ok(AuthenticateResponse::new()),
-                    false => Err(errors::auth_required(errors::KEY_HINT)),
+                    false => Err(errors::auth_required(&app.credentials_hint())),
                 }
             })
             .await

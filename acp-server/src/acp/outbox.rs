@@ -67,15 +67,10 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Runs until the agent has ended and everything it said is sent.
     pub(super) async fn run(mut self) {
-        loop {
-            // The agent's updates first: when it asks, what it said before is in the stream.
-            tokio::select! {
-                biased;
-                update = self.updates.recv() => match update {
-                    Some(update) => self.deliver(update).await,
-                    None => break,
-                },
-                Some(control) = self.control.recv() => self.control(control).await,
+        while let Some(next) = next(&mut self.updates, &mut self.control).await {
+            match next {
+                Next::Update(update) => self.deliver(update).await,
+                Next::Control(control) => self.control(control).await,
             }
         }
     }
@@ -179,6 +174,26 @@ impl Drop for Outbox {
     }
 }
 
+/// What an outbox handles next.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is not kept")]
+enum Next {
+    Update(AgentUpdate),
+    Control(Control),
+}
+
+/// The agent's updates first: when it asks, what it said before is in the stream and must be seen
+/// before the question. `None` when the agent has ended and its stream is empty.
+async fn next(
+    updates: &mut mpsc::Receiver<AgentUpdate>,
+    control: &mut mpsc::Receiver<Control>,
+) -> Option<Next> {
+    tokio::select! {
+        biased;
+        update = updates.recv() => update.map(Next::Update),
+        Some(control) = control.recv() => Some(Next::Control(control)),
+    }
+}
+
 /// Joins a piece of a message with the pieces of the same message that wait behind it. The first
 /// update that does not fit comes back as the second value.
 fn join(
@@ -246,6 +261,33 @@ mod tests {
         let (third, rest) = join(rest.unwrap(), &mut queue);
         assert!(matches!(third, AgentUpdate::ThoughtChunk { text, .. } if text == "t"));
         assert!(rest.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_question_waits_for_the_updates_before_it() {
+        let (sender, mut updates) = mpsc::channel(4);
+        let (asker, mut control) = mpsc::channel(4);
+        for piece in ["1", "2"] {
+            sender.send(text("a", piece)).await.unwrap();
+        }
+        let question = bridle_agent::Question {
+            call: bridle_session::ToolCallId::new("c"),
+            name: "edit".into(),
+            arguments: "{}".into(),
+            display: bridle_agent::Display::new("edit", bridle_agent::ToolKind::Edit),
+        };
+        let request = Box::new(to_acp::question(SessionId::new("s"), question));
+        asker.send(Control::Ask(Ask { request, reply: oneshot::channel().0 })).await.ok().unwrap();
+        let mut order = Vec::new();
+        for _ in 0..3 {
+            order.push(match next(&mut updates, &mut control).await.unwrap() {
+                Next::Update(_) => "update",
+                Next::Control(_) => "question",
+            });
+        }
+        assert_eq!(order, ["update", "update", "question"]);
+        drop(sender);
+        assert!(next(&mut updates, &mut control).await.is_none());
     }
 
     #[tokio::test]

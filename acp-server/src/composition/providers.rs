@@ -72,7 +72,8 @@ impl ModelSource for Providers {
     }
 }
 
-fn no_route(settings: &Settings) -> String {
+/// Why there is no route: no provider has a key.
+pub(super) fn no_route(settings: &Settings) -> String {
     let variables = settings.providers.iter().filter(|provider| provider.supported);
     let variables: Vec<_> = variables
         .filter_map(|provider| KnownProvider::named(provider.name))

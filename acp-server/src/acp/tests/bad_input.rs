@@ -30,7 +30,8 @@ async fn junk_between_calls_and_during_a_turn_harms_nothing() {
         ),
         (
             b"{\"jsonrpc\":\"2.0\",\"id\":\"d\",\"method\":\"session/new\",\
-              \"params\":{\"cwd\":null,\"mcpServers\":[{\"env\":\"SECRET\"}]}}\n",
+              \"params\":{\"cwd\":null,\"mcpServers\":[{\"name\":\"a\",\"command\":\"SECRET\",\
+              \"args\":[],\"env\":[]}]}}\n",
             -32602,
         ),
         (

@@ -31,9 +31,9 @@ fn selected(id: &str) -> Value {
 }
 
 fn final_status(client: &TestClient, session: &str) -> Value {
-    let updates: Vec<_> = client.updates_of(session).collect();
-    let statuses = updates.iter().filter_map(|update| update.get("status"));
-    statuses.last().expect("a tool call").clone()
+    let statuses: Vec<_> =
+        client.updates_of(session).filter_map(|update| update.get("status")).collect();
+    (*statuses.last().expect("a tool call")).clone()
 }
 
 #[tokio::test]
