@@ -1,3 +1,5 @@
+//! Lines as a client may send them, and what the SDK gets to see of them.
+
 use futures::{FutureExt as _, StreamExt as _};
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bridle_session::{Block, Content, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
+use bridle_session::{Block, Content, EventData, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +56,7 @@ struct Slot {
     state: State,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a handful are alive at a time")]
 enum State {
     Running(JoinHandle<Result<ToolOutcome, ToolFailure>>),
     Settled(Result<ToolOutcome, ToolFailure>),
@@ -72,14 +73,50 @@ impl Driver {
     ) -> Result<CallsEnd, Halt> {
         let mut end = CallsEnd::Done;
         let mut batch: Vec<Slot> = Vec::new();
+        let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
         for call in &calls {
             self.announce(call).await;
         }
-        for call in calls {
-            self.take_up(call, &mut batch, guard, &mut end, token).await?;
+        if let Err(halt) = self.run_each(calls, &mut batch, guard, &mut end, token).await {
+            self.give_up(&ids, batch).await;
+            return Err(halt);
         }
-        self.settle_batch(&mut batch, guard, &mut end).await?;
         if token.is_cancelled() { Err(Halt::Cancelled) } else { Ok(end) }
+    }
+
+    async fn run_each(
+        &mut self,
+        calls: Vec<Call>,
+        batch: &mut Vec<Slot>,
+        guard: &mut RepeatGuard,
+        end: &mut CallsEnd,
+        token: &CancellationToken,
+    ) -> Result<(), Halt> {
+        for call in calls {
+            self.take_up(call, batch, guard, end, token).await?;
+        }
+        self.settle_batch(batch, guard, end).await
+    }
+
+    /// After the log failed: awaits the bodies that run, and ends every call that a client still
+    /// sees open. Repair gives the log its results.
+    async fn give_up(&mut self, ids: &[ToolCallId], batch: Vec<Slot>) {
+        for slot in batch {
+            if let State::Running(body) = slot.state
+                && self.drive(body).await.is_err()
+            {
+                tracing::error!(tool = slot.call.name, "a tool failed while its turn ended");
+            }
+        }
+        for id in ids {
+            let settled = self.recorder.session().events().iter().any(
+                |event| matches!(&event.data, EventData::ToolResult(result) if result.id == *id),
+            );
+            if !settled {
+                let (id, status) = (id.clone(), ToolStatus::Failed);
+                self.send(AgentUpdate::ToolCallUpdate { id, status, display: None }).await;
+            }
+        }
     }
 
     /// Gives every call of an answer that hit the output limit a result that says so.

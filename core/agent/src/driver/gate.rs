@@ -19,6 +19,7 @@ use crate::mode::Ruling;
 use crate::tool::{Access, Grant, PlannedCall, ToolFailure};
 
 /// What the gate says.
+#[expect(clippy::large_enum_variant, reason = "a handful are alive at a time")]
 pub(super) enum Verdict {
     /// It runs, with this grant.
     Run(Grant),

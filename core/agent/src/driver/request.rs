@@ -152,14 +152,17 @@ impl Driver {
         let stop = answer.stop.unwrap_or(StopReason::EndTurn);
         let calls = answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
         self.used = answer.usage.context();
-        self.recorder.append(AssistantMessage {
-            id,
-            blocks: answer.blocks,
-            route,
-            stop: stop.as_str().to_owned(),
-            usage: answer.usage,
-            interrupted: false,
-        })?;
+        // A model may refuse without a word; then the end of the turn is the whole record.
+        if !answer.blocks.is_empty() {
+            self.recorder.append(AssistantMessage {
+                id,
+                blocks: answer.blocks,
+                route,
+                stop: stop.as_str().to_owned(),
+                usage: answer.usage,
+                interrupted: false,
+            })?;
+        }
         self.send(AgentUpdate::Usage { used: self.used, size: window }).await;
         Ok(Answer::Settled { stop, calls })
     }

@@ -1,0 +1,97 @@
+//! What a person can type: `exec`, `demo`, and usage errors.
+
+use bridle_model_server::{Answer, Reply, Script};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, call_then_done};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[tokio::test]
+async fn exec_prints_the_answer_on_stdout_only() {
+    let scene = Scene::new(Script::new().reply(Answer::new().text("the answer"))).await;
+    let launch = scene.place.launch(["exec", "a question"]).model_at(&scene.model.url());
+    let output = launch.output().await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "the answer\n");
+    assert_eq!(scene.place.processes(), []);
+}
+
+#[tokio::test]
+async fn exec_json_prints_one_event_a_line() {
+    let scene = Scene::new(call_then_done("list", json!({"path": "."}))).await;
+    let launch = scene.place.launch(["exec", "--json", "go"]).model_at(&scene.model.url());
+    let output = launch.output().await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let lines: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.len() >= 2 && lines.iter().all(Value::is_object), "{lines:?}");
+}
+
+/// Nobody is there to ask, so what would ask is denied; `--permissions auto` edits.
+#[tokio::test]
+async fn exec_denies_what_would_ask_and_the_mode_decides() {
+    let script = || call_then_done("write", json!({"path": "a.txt", "content": "x"}));
+    let scene = Scene::new(script()).await;
+    let launch = scene.place.launch(["exec", "go"]).model_at(&scene.model.url());
+    let output = launch.output().await;
+    assert!(!scene.place.workspace().join("a.txt").exists());
+    assert_ne!(output.status.code(), Some(0), "blocked is no success: {}", text(&output.stderr));
+    let scene = Scene::new(script()).await;
+    let launch = scene.place.launch(["exec", "--permissions", "auto", "go"]);
+    let output = launch.model_at(&scene.model.url()).output().await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(scene.place.read("a.txt"), "x");
+}
+
+#[tokio::test]
+async fn exec_has_a_distinct_code_for_each_way_to_fail() {
+    let scene = Scene::new(Script::new().reply(Reply::error(400))).await;
+    let launch = scene.place.launch(["exec", "go"]).model_at(&scene.model.url());
+    let model = launch.output().await.status.code().unwrap();
+    let usage = scene.place.launch(["exec", "--no-such-flag"]).output().await;
+    let usage = usage.status.code().unwrap();
+    let refusal = Answer::new().stop_reason(bridle_model_server::StopReason::Refusal {
+        category: "general_harms".into(),
+        explanation: "no".into(),
+    });
+    let scene = Scene::new(Script::new().reply(refusal)).await;
+    let launch = scene.place.launch(["exec", "go"]).model_at(&scene.model.url());
+    let refused = launch.output().await.status.code().unwrap();
+    let mut codes = vec![0, model, usage, refused];
+    codes.sort_unstable();
+    codes.dedup();
+    assert_eq!(codes.len(), 4, "model {model}, usage {usage}, refused {refused}");
+}
+
+/// Without a key `exec` says what to set.
+#[tokio::test]
+async fn exec_without_a_key_says_what_to_set() {
+    let scene = Scene::new(Script::new()).await;
+    let output = scene.place.launch(["exec", "go"]).output().await;
+    assert_ne!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("ANTHROPIC_API_KEY"), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "");
+}
+
+/// The README's first command: the whole job without any key.
+#[tokio::test]
+async fn the_demo_shows_the_whole_job() {
+    let place = bridle_tests::Place::new();
+    let output = place.launch(["demo"]).output().await;
+    let shown = format!("{}{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    assert_eq!(place.processes(), []);
+}
+
+#[tokio::test]
+async fn usage_errors_are_errors() {
+    let place = bridle_tests::Place::new();
+    for arguments in [vec!["no-such-command"], vec!["acp", "--no-such"], vec!["exec"]] {
+        let output = place.launch(&arguments).output().await;
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{arguments:?}");
+    }
+}

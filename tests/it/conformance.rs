@@ -1,0 +1,233 @@
+//! The requirements of the protocol's conformance registry, each test named after its id. Those
+//! about the transport as a whole (TRANSPORT-001/002, JSONRPC-001/002/003, CLIENTCAP-001/002/003,
+//! CANCEL-002, PROMPT-002) are rules of every trace and are checked at the end of every test.
+
+use bridle_model_server::{Answer, Gate, Reply, Script};
+use bridle_tests::{Client, Place};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, reached};
+
+async fn initialized(capabilities: Value) -> (Place, Client, Value) {
+    let place = Place::new();
+    let mut client = Client::start(&place.launch(["acp"]));
+    let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+    let result = client.request("initialize", params).await.ok();
+    (place, client, result)
+}
+
+#[tokio::test]
+async fn init_001_to_004_the_agent_says_what_it_is() {
+    let (place, client, result) = initialized(json!({})).await;
+    assert_eq!(result["protocolVersion"], 1);
+    assert_eq!(result["agentInfo"]["name"], "bridle");
+    assert!(result["agentInfo"]["version"].is_string());
+    let capabilities = &result["agentCapabilities"];
+    assert_eq!(capabilities["loadSession"], true);
+    assert_eq!(capabilities["promptCapabilities"]["embeddedContext"], true);
+    assert!(capabilities["sessionCapabilities"]["list"].is_object());
+    assert!(capabilities["sessionCapabilities"]["close"].is_object());
+    client.finish(&place).await;
+}
+
+#[tokio::test]
+async fn init_003_an_unknown_version_is_not_echoed() {
+    let place = Place::new();
+    let mut client = Client::start(&place.launch(["acp"]));
+    let params = json!({
+        "protocolVersion": 65535, "clientCapabilities": {}, "capabilities": {},
+        "clientInfo": {"name": "tck", "version": "1"}, "info": {"name": "tck", "version": "1"},
+    });
+    assert_eq!(client.request("initialize", params).await.ok()["protocolVersion"], 1);
+    client.finish(&place).await;
+}
+
+#[tokio::test]
+async fn jsonrpc_004_005_an_unknown_method_is_refused_and_the_connection_usable() {
+    let (place, mut client, _) = initialized(json!({})).await;
+    assert_eq!(client.request("tck/unknown", json!({})).await.code(), -32601);
+    client.new_session(&place).await;
+    client.finish(&place).await;
+}
+
+#[tokio::test]
+async fn session_001_002_new_gives_distinct_ids() {
+    let (place, mut client, _) = initialized(json!({})).await;
+    assert_ne!(client.new_session(&place).await, client.new_session(&place).await);
+    client.finish(&place).await;
+}
+
+#[tokio::test]
+async fn prompt_003_a_resource_link_is_accepted() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    let prompt = json!([{"type": "resource_link", "uri": "file:///x", "name": "x"}]);
+    let params = json!({"sessionId": session, "prompt": prompt});
+    assert_eq!(client.request("session/prompt", params).await.stop_reason(), "end_turn");
+    client.finish(&scene.place).await;
+}
+
+#[tokio::test]
+async fn promptcap_003_an_embedded_resource_is_accepted() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    let prompt = json!([{"type": "resource", "resource": {"uri": "file:///x", "text": "x"}}]);
+    let params = json!({"sessionId": session, "prompt": prompt});
+    assert_eq!(client.request("session/prompt", params).await.stop_reason(), "end_turn");
+    client.finish(&scene.place).await;
+}
+
+#[tokio::test]
+async fn load_001_002_003_replay_is_whole_and_the_result_an_object() {
+    let scene = Scene::new(Script::new().reply(Answer::new().text("said"))).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "asked").await.ok();
+    client.finish(&scene.place).await;
+    let mut client = scene.client().await;
+    let result = client.load(&scene.place, &session).await.ok();
+    assert!(result.is_object(), "{result}");
+    assert_eq!(client.trace().text(&session), "said");
+    client.finish(&scene.place).await;
+}
+
+#[tokio::test]
+async fn list_001_002_and_close_001_002() {
+    let gate = Gate::new();
+    let held = Reply::from(Answer::new().text("never")).held(&gate);
+    let scene = Scene::new(Script::new().reply(Answer::new().text("a")).reply(held)).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "one").await.ok();
+    assert!(client.request("session/list", json!({})).await.ok()["sessions"].is_array());
+    let unused = client.request("session/list", json!({"cwd": "/unused"})).await.ok();
+    assert_eq!(unused["sessions"], json!([]));
+    let idle = client.new_session(&scene.place).await;
+    let closed = client.request("session/close", json!({"sessionId": idle})).await.ok();
+    assert!(closed.is_object());
+    let turn = client.begin_prompt(&session, "two").await;
+    reached(&gate).await;
+    client.request("session/close", json!({"sessionId": session})).await.ok();
+    assert_eq!(client.reply(&turn).await.stop_reason(), "cancelled");
+    client.finish(&scene.place).await;
+}
+
+/// MODES-001/002 and CONFIG-001/002/003; B019.
+#[tokio::test]
+async fn modes_and_config_options_are_valid_complete_and_in_step() {
+    let (place, mut client, _) = initialized(json!({})).await;
+    let params = json!({"cwd": place.workspace(), "mcpServers": []});
+    let result = client.request("session/new", params).await.ok();
+    let session = result["sessionId"].as_str().unwrap().to_owned();
+    let modes = result["modes"]["availableModes"].as_array().unwrap().clone();
+    let current = &result["modes"]["currentModeId"];
+    assert!(modes.iter().any(|mode| mode["id"] == *current), "{result}");
+    let options = result["configOptions"].as_array().unwrap().clone();
+    for option in &options {
+        assert_eq!(option["type"], "select", "no boolean option unadvertised");
+        let values = option["options"].as_array().unwrap();
+        assert!(values.iter().any(|value| value["value"] == option["currentValue"]), "{option}");
+    }
+    let ids: Vec<_> = options.iter().map(|option| option["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"mode") && ids.contains(&"model"), "{ids:?}");
+
+    let set = json!({"sessionId": session, "modeId": "read-only"});
+    client.request("session/set_mode", set).await.ok();
+    let set = json!({"sessionId": session, "configId": "mode", "value": "auto"});
+    let changed = client.request("session/set_config_option", set).await.ok();
+    let changed = changed["configOptions"].as_array().unwrap();
+    assert_eq!(changed.len(), options.len(), "always the complete list");
+    let mode = changed.iter().find(|option| option["id"] == "mode").unwrap();
+    assert_eq!(mode["currentValue"], "auto");
+    for (key, value) in [("modeId", "no-such"), ("modeId", "full-access")] {
+        let set = json!({"sessionId": session, key: value});
+        assert_eq!(client.request("session/set_mode", set).await.code(), -32602, "{value}");
+    }
+    let trace = client.finish(&place).await;
+    let told = trace.updates_of(&session, "current_mode_update");
+    assert!(told.iter().all(|update| update["currentModeId"].is_string()), "{told:?}");
+    assert!(!trace.updates_of(&session, "config_option_update").is_empty(), "kept in step");
+}
+
+/// AUTH-001/002/003/005.
+#[tokio::test]
+async fn auth_methods_are_unique_untyped_and_work_when_a_key_is_there() {
+    let (place, client, result) = initialized(json!({})).await;
+    let methods = result["authMethods"].as_array().unwrap().clone();
+    assert_eq!(methods.len(), 1);
+    assert!(methods[0].get("type").is_none_or(|kind| kind == "agent"), "{methods:?}");
+    client.finish(&place).await;
+
+    let scene = Scene::new(Script::new()).await;
+    let mut client = scene.client().await;
+    let id = &methods[0]["id"];
+    client.request("authenticate", json!({"methodId": id})).await.ok();
+    assert!(client.request("authenticate", json!({"methodId": "no-such"})).await.code() < 0);
+    client.new_session(&scene.place).await;
+    client.finish(&scene.place).await;
+
+    let mut client = Client::ready(&place.launch(["acp"])).await;
+    let error = client.request("authenticate", json!({"methodId": id})).await.error();
+    assert!(error.to_string().contains("ANTHROPIC_API_KEY"), "says what to set: {error}");
+    client.finish(&place).await;
+}
+
+/// The key arrives in the configuration while the agent runs; `authenticate` sees it.
+#[tokio::test]
+async fn auth_004_a_key_that_is_added_later_is_found() {
+    let scene = Scene::new(Script::new()).await;
+    let launch = scene.place.launch(["acp"]).env("ANTHROPIC_BASE_URL", scene.model.url());
+    let (mut client, session) = Client::in_session(&scene.place, &launch).await;
+    assert_eq!(client.prompt(&session, "hi").await.code(), -32000);
+    fs_err::create_dir_all(scene.place.bridle_home()).unwrap();
+    let config = "[providers.anthropic]\napi_key = \"late-key\"\n";
+    fs_err::write(scene.place.bridle_home().join("config.toml"), config).unwrap();
+    client.request("authenticate", json!({"methodId": "configured-key"})).await.ok();
+    assert_eq!(client.prompt(&session, "hi").await.stop_reason(), "end_turn");
+    client.finish(&scene.place).await;
+}
+
+#[tokio::test]
+async fn ext_001_meta_001_error_001() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    let error = client.request("_tck.example/custom", json!({"x": 1})).await.error();
+    let message = error["message"].as_str().unwrap();
+    assert!(!message.is_empty() && !message.contains('\n'), "{message:?}");
+    let prompt = json!([{"type": "text", "text": "hi"}]);
+    let params = json!({"sessionId": session, "prompt": prompt, "_meta": {"tck": true}});
+    assert_eq!(client.request("session/prompt", params).await.stop_reason(), "end_turn");
+    client.finish(&scene.place).await;
+}
+
+/// B002: nothing of a session precedes the response that introduces it; commands follow it.
+#[tokio::test]
+async fn commands_are_told_after_the_response() {
+    let scene = Scene::new(Script::new()).await;
+    let (client, session) = scene.session().await;
+    let commands = client
+        .wait_for("the commands", |trace| {
+            trace.updates_of(&session, "available_commands_update").first().cloned()
+        })
+        .await;
+    let names: Vec<_> = commands["availableCommands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|command| command["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["help", "status"]);
+    client.finish(&scene.place).await;
+}
+
+/// B016: each advertised command does something, and the model never sees its text.
+#[tokio::test]
+async fn advertised_commands_work_without_the_model() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    for command in ["/help", "/status"] {
+        let before = client.trace().text(&session).len();
+        assert_eq!(client.prompt(&session, command).await.stop_reason(), "end_turn");
+        assert!(client.trace().text(&session).len() > before, "{command} says something");
+    }
+    assert_eq!(scene.requests().len(), 0);
+    client.finish(&scene.place).await;
+}

@@ -1,0 +1,55 @@
+//! The list of known faults: every id has a test that exists, or an open issue.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::repository::{text, tracked};
+
+#[test]
+fn every_known_fault_has_a_test_or_an_issue() {
+    let ids = text("tests/fault-ids.txt").unwrap();
+    let ids: BTreeSet<&str> = ids.lines().filter(|line| !line.starts_with('#')).collect();
+    let page = text("tests/faults.md").unwrap();
+    let rows: BTreeMap<&str, &str> = page.lines().filter_map(row).collect();
+    let known: BTreeSet<&str> = rows.keys().copied().collect();
+    let functions = test_functions();
+    let mut wrong: Vec<String> =
+        ids.difference(&known).map(|id| format!("tests/faults.md lacks {id}")).collect();
+    wrong.extend(known.difference(&ids).map(|id| format!("{id} is in no list of faults")));
+    for (id, place) in rows {
+        let names: Vec<&str> = place.split('`').skip(1).step_by(2).collect();
+        let is_open = place.contains("open: issue ");
+        if names.is_empty() && !is_open {
+            wrong.push(format!("{id}: neither a test nor `open: issue n`"));
+        }
+        let name_of = |path: &str| path.rsplit("::").next().unwrap_or_default().to_owned();
+        let missing = names.iter().filter(|name| !functions.contains(&name_of(name)));
+        wrong.extend(missing.map(|name| format!("{id}: there is no test `{name}`")));
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// `| B001 | symptom | tests |` as id and tests.
+fn row(line: &str) -> Option<(&str, &str)> {
+    let (id, rest) = line.strip_prefix("| ")?.split_once(" | ")?;
+    let (_, tests) = rest.rsplit_once(" | ")?;
+    let is_id = id.len() > 1 && id.ends_with(|last: char| last.is_ascii_digit());
+    is_id.then_some((id, tests))
+}
+
+/// The names of all functions under `#[test]` or `#[tokio::test]`.
+fn test_functions() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for file in tracked().iter().filter(|file| file.is_rust()) {
+        let mut is_test = false;
+        for line in file.text().unwrap_or_default().lines().map(str::trim_start) {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                is_test = true;
+            } else if let Some((_, name)) = line.split_once("fn ").filter(|_| is_test) {
+                let name = name.split(|next: char| !next.is_alphanumeric() && next != '_').next();
+                found.extend(name.map(str::to_owned));
+                is_test = false;
+            }
+        }
+    }
+    found
+}
