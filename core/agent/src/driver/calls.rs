@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bridle_session::{Block, Content, EventData, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
+use bridle_session::{Block, Content, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -56,10 +56,9 @@ struct Slot {
     state: State,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a handful are alive at a time")]
 enum State {
     Running(JoinHandle<Result<ToolOutcome, ToolFailure>>),
-    Settled(Result<ToolOutcome, ToolFailure>),
+    Refused(Box<ToolFailure>),
 }
 
 impl Driver {
@@ -73,12 +72,11 @@ impl Driver {
     ) -> Result<CallsEnd, Halt> {
         let mut end = CallsEnd::Done;
         let mut batch: Vec<Slot> = Vec::new();
-        let ids: Vec<_> = calls.iter().map(|call| call.id.clone()).collect();
         for call in &calls {
             self.announce(call).await;
         }
         if let Err(halt) = self.run_each(calls, &mut batch, guard, &mut end, token).await {
-            self.give_up(&ids, batch).await;
+            self.give_up(batch).await;
             return Err(halt);
         }
         if token.is_cancelled() { Err(Halt::Cancelled) } else { Ok(end) }
@@ -100,7 +98,7 @@ impl Driver {
 
     /// After the log failed: awaits the bodies that run, and ends every call that a client still
     /// sees open. Repair gives the log its results.
-    async fn give_up(&mut self, ids: &[ToolCallId], batch: Vec<Slot>) {
+    async fn give_up(&mut self, batch: Vec<Slot>) {
         for slot in batch {
             if let State::Running(body) = slot.state
                 && self.drive(body).await.is_err()
@@ -108,14 +106,10 @@ impl Driver {
                 tracing::error!(tool = slot.call.name, "a tool failed while its turn ended");
             }
         }
-        for id in ids {
-            let settled = self.recorder.session().events().iter().any(
-                |event| matches!(&event.data, EventData::ToolResult(result) if result.id == *id),
-            );
-            if !settled {
-                let (id, status) = (id.clone(), ToolStatus::Failed);
-                self.send(AgentUpdate::ToolCallUpdate { id, status, display: None }).await;
-            }
+        let open = self.recorder.session().state().open_calls.clone();
+        for call in open {
+            let (id, status) = (call.id, ToolStatus::Failed);
+            self.send(AgentUpdate::ToolCallUpdate { id, status, display: None }).await;
         }
     }
 
@@ -131,7 +125,7 @@ impl Driver {
                     .to_owned(),
                 display: None,
             };
-            let mut batch = vec![Slot { call, display, state: State::Settled(Err(failure)) }];
+            let mut batch = vec![Slot { call, display, state: State::Refused(Box::new(failure)) }];
             let mut guard = RepeatGuard::default();
             self.settle_batch(&mut batch, &mut guard, &mut CallsEnd::Done).await?;
         }
@@ -169,7 +163,7 @@ impl Driver {
     ) -> Result<(), Halt> {
         let display = self.outline(&call);
         if token.is_cancelled() {
-            let state = State::Settled(Err(aborted_before()));
+            let state = State::Refused(Box::new(aborted_before()));
             batch.push(Slot { call, display, state });
             return Ok(());
         }
@@ -181,7 +175,7 @@ impl Driver {
         let planned = match self.plan(&call, token).await {
             Ok(planned) => planned,
             Err(failure) => {
-                batch.push(Slot { call, display, state: State::Settled(Err(failure)) });
+                batch.push(Slot { call, display, state: State::Refused(Box::new(failure)) });
                 return Ok(());
             }
         };
@@ -192,7 +186,7 @@ impl Driver {
         }
         let state = match self.judge(&call, planned.as_ref(), token).await? {
             Verdict::Run(grant) => self.start(&call, planned, grant, &display, token).await?,
-            Verdict::Refuse(failure) => State::Settled(Err(failure)),
+            Verdict::Refuse(failure) => State::Refused(failure),
         };
         batch.push(Slot { call, display, state });
         if exclusive {
@@ -260,7 +254,7 @@ impl Driver {
     ) -> Result<(), Halt> {
         for slot in batch.drain(..) {
             let outcome = match slot.state {
-                State::Settled(outcome) => outcome,
+                State::Refused(failure) => Err(*failure),
                 State::Running(body) => {
                     self.drive(body).await.unwrap_or_else(|_| Err(crashed(&slot.call.name)))
                 }

@@ -19,12 +19,11 @@ use crate::mode::Ruling;
 use crate::tool::{Access, Grant, PlannedCall, ToolFailure};
 
 /// What the gate says.
-#[expect(clippy::large_enum_variant, reason = "a handful are alive at a time")]
 pub(super) enum Verdict {
     /// It runs, with this grant.
     Run(Grant),
     /// It does not.
-    Refuse(ToolFailure),
+    Refuse(Box<ToolFailure>),
 }
 
 impl Driver {
@@ -86,7 +85,7 @@ impl Driver {
             Answer::Cancelled => {
                 // A client that answers "cancelled" means the turn.
                 self.control.cancel("client");
-                Verdict::Refuse(aborted_before())
+                Verdict::Refuse(Box::new(aborted_before()))
             }
             Answer::Reject => Verdict::Refuse(denied(
                 "The person declined this call. Do not try to reach the same effect another way; \
@@ -116,8 +115,8 @@ fn grant(accesses: &[Access]) -> Grant {
     Grant::new(wants.0, wants.1)
 }
 
-fn denied(message: String) -> ToolFailure {
-    ToolFailure { code: ToolErrorCode::Denied, message, display: None }
+fn denied(message: String) -> Box<ToolFailure> {
+    Box::new(ToolFailure { code: ToolErrorCode::Denied, message, display: None })
 }
 
 /// The question says first what is special about the call.

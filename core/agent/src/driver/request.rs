@@ -111,7 +111,7 @@ impl Driver {
                     if matches!(chunk, Chunk::Stop(_)) {
                         return Attempt::Answered(assembler.finish());
                     }
-                    shown |= self.show(chunk, id).await;
+                    shown |= self.show(chunk, id, token).await;
                     continue;
                 }
                 Ok(Some(Err(failure))) => failure,
@@ -126,19 +126,24 @@ impl Driver {
     }
 
     /// Shows a chunk live; says whether a person saw text of the answer.
-    async fn show(&self, chunk: Chunk, id: &MessageId) -> bool {
-        match chunk {
+    async fn show(&self, chunk: Chunk, id: &MessageId, token: &CancellationToken) -> bool {
+        let id = id.clone();
+        let (update, is_text) = match chunk {
             Chunk::TextDelta { text, .. } if !text.is_empty() => {
-                self.send(AgentUpdate::MessageChunk { id: id.clone(), text }).await;
-                true
+                (AgentUpdate::MessageChunk { id, text }, true)
             }
             Chunk::ThinkingDelta { text, .. } if !text.is_empty() => {
-                self.send(AgentUpdate::ThoughtChunk { id: id.clone(), text }).await;
-                false
+                (AgentUpdate::ThoughtChunk { id, text }, false)
             }
             // Tool calls are announced when the answer is settled: one that is cut off never
             // leaves an open call behind at the client.
-            _ => false,
+            _ => return false,
+        };
+        // A client that reads slowly holds the answer back, but never its cancel.
+        tokio::select! {
+            biased;
+            () = self.send(update) => is_text,
+            () = token.cancelled() => false,
         }
     }
 

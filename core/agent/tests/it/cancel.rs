@@ -148,3 +148,24 @@ async fn a_client_that_does_not_read_stops_the_turn_but_not_the_close() {
     let log = kinds(&rig.log().await);
     assert_eq!(log.last().map(String::as_str), Some("turn/end aborted"));
 }
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_can_still_cancel() {
+    let mut rig = Rig::new(Vec::new());
+    let mut answer = Vec::new();
+    for index in 0..(crate::rig::UPDATES as u32 * 2) {
+        answer.extend(text_block(index, "more"));
+    }
+    // The last play fails the test if the answer is read to its end in spite of the cancel.
+    answer.push(Play::Panic);
+    rig.model.push(answer);
+    rig.prompt("a");
+    while rig.updates.len() < crate::rig::UPDATES {
+        tokio::task::yield_now().await;
+    }
+    rig.agent.cancel();
+    rig.agent.status().await.unwrap();
+    let (shown, outcome) = rig.until_end("a").await;
+    assert_eq!(outcome, TurnOutcome::Cancelled);
+    assert!(shown.len() <= crate::rig::UPDATES + 1, "{}", shown.len());
+}
