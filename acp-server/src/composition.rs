@@ -221,6 +221,7 @@ impl App {
             clock: Arc::clone(&self.clock),
             tasks: self.tasks.clone(),
             mode: settings.mode,
+            modes: self.modes(),
             route: settings.route.clone(),
             // Commands are confined from the sandbox's issue on; until then each one asks.
             sandboxing: Sandboxing::Unavailable,

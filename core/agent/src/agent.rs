@@ -38,8 +38,11 @@ pub struct AgentParts {
     pub clock: Arc<dyn Clock>,
     /// Where the driver and its tasks run.
     pub tasks: TaskSet,
-    /// The mode of a session whose log names none.
+    /// The mode of a session whose log names none, or one that is not in `modes`.
     pub mode: Mode,
+    /// The modes the user's own configuration allows now. A stored session never brings back
+    /// another one.
+    pub modes: Vec<Mode>,
     /// The route of a session whose log names none; `None` when no provider has a key, in which
     /// case the first prompt fails with `auth`.
     pub route: Option<Route>,

@@ -98,7 +98,9 @@ impl Driver {
             system_prompt: parts.system_prompt,
             sandboxing: parts.sandboxing,
             max_steps: parts.max_steps,
-            mode: state.mode.as_deref().and_then(Mode::from_id).unwrap_or(parts.mode),
+            mode: (state.mode.as_deref().and_then(Mode::from_id))
+                .filter(|mode| parts.modes.contains(mode))
+                .unwrap_or(parts.mode),
             route: state.route.or(parts.route),
             title: state.title,
             used: state.usage.map(|usage| usage.context()).unwrap_or_default(),

@@ -9,6 +9,7 @@
 
 mod cancel;
 mod model_failures;
+mod resume;
 mod rig;
 mod tools;
 mod turns;

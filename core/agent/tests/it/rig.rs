@@ -20,7 +20,7 @@ use bridle_session::{
     Block, Content, EventData, Header, Message, MessageId, Route, Session, SessionId, ToolCallId,
     UnixMillis, Usage,
 };
-use bridle_store::{MemoryStore, SessionStore as _};
+use bridle_store::{LogWriter, MemoryStore, SessionStore as _};
 use futures::stream::{BoxStream, StreamExt as _};
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -365,28 +365,54 @@ impl Rig {
             delegation_depth: 0,
         };
         let writer = store.create(&header).unwrap();
-        let session = Session::new(header.clone());
+        Self::launch(store, Session::new(header), writer, |parts| {
+            parts.tools = tools;
+            parts.mode = mode;
+            parts.max_steps = max_steps;
+            parts.route = route;
+        })
+    }
+
+    /// The session after its process ended, in one whose user allows these modes.
+    pub(crate) async fn reopened(self, modes: &[Mode]) -> Self {
+        self.agent.close().await;
+        let opened = self.store.open(&self.id).unwrap();
+        Self::launch(self.store, opened.session, opened.writer, |parts| {
+            parts.modes = modes.to_vec();
+        })
+    }
+
+    fn launch(
+        store: Arc<MemoryStore>,
+        session: Session,
+        writer: LogWriter,
+        change: impl FnOnce(&mut AgentParts),
+    ) -> Self {
+        let id = session.header().id.clone();
         let model = ScriptedModel::default();
         let clock = TestClock::default();
         let approver = ScriptedApprover::default();
         let (sender, updates) = mpsc::channel(UPDATES);
-        let agent = Agent::start(AgentParts {
+        let mut parts = AgentParts {
             session,
             writer,
             models: Arc::new(model.clone()),
-            tools,
+            tools: Vec::new(),
             contexts: Vec::new(),
             system_prompt: "be good".to_owned(),
             approver: Arc::new(approver.clone()),
             updates: sender,
             clock: Arc::new(clock.clone()),
             tasks: TaskSet::new(),
-            mode,
-            route,
+            mode: Mode::Ask,
+            modes: Mode::ALL.to_vec(),
+            route: Some(route("one")),
             sandboxing: Sandboxing::Unavailable,
-            max_steps,
-        });
-        Self { model, clock, approver, agent, updates, store, id: header.id }
+            max_steps: 5,
+        };
+        change(&mut parts);
+        let agent = Agent::start(parts);
+        Self { model, clock, approver, agent, updates, store, id }
     }
 
     pub(crate) fn prompt(&self, id: &str) {
