@@ -22,7 +22,6 @@ mod permission;
 mod serve;
 mod session;
 mod sessions;
-mod text;
 mod to_acp;
 mod turns;
 

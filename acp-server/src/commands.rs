@@ -11,7 +11,6 @@ mod demo;
 mod diagnostics;
 mod doctor;
 mod exec;
-mod plain;
 mod sessions;
 mod signals;
 

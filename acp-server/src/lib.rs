@@ -10,3 +10,4 @@ pub mod client;
 pub mod commands;
 pub mod composition;
 pub mod config;
+mod text;

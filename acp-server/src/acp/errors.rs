@@ -4,13 +4,12 @@
 //! A message is one line for the person who must act; `data.kind` is the stable word a program
 //! branches on. Nothing here ever repeats parameters: they hold tokens of MCP servers.
 
+use crate::text;
 use agent_client_protocol::{Error, ErrorCode};
 use bridle_agent::AgentGone;
 use bridle_session::Failure;
 use bridle_store::StoreError;
 use serde_json::{Map, Value, json};
-
-use super::text;
 
 /// The longest message a client is sent, in characters.
 const MESSAGE_LIMIT: usize = 1_000;

@@ -13,7 +13,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bridle_session::{SessionId, UnixMillis};
 use bridle_store::{Listing, SessionRow};
 
-use super::{errors, text};
+use super::errors;
+use crate::text;
 
 /// Rows on one page.
 const PAGE: usize = 100;

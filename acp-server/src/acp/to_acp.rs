@@ -2,14 +2,13 @@
 
 mod tools;
 
+use crate::text;
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, EmbeddedResource, EmbeddedResourceResource, Notice, NoticeSeverity,
     ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, UsageUpdate,
 };
 use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId};
-
-use super::text;
 
 pub(super) use self::tools::question;
 

@@ -4,10 +4,10 @@ use std::io::Write as _;
 
 use clap::Subcommand;
 
-use super::plain::plain_line;
 use super::{Exit, say};
 use crate::composition::App;
 use crate::config::Places;
+use crate::text;
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
@@ -24,7 +24,7 @@ pub(super) fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
     match action {
         Action::Show => {
             for row in &settings.rows {
-                writeln!(out, "{} = {}  # {}", row.key, plain_line(&row.value), row.source)?;
+                writeln!(out, "{} = {}  # {}", row.key, text::visible(&row.value), row.source)?;
             }
             if settings.route.is_none() {
                 writeln!(out, "# model is not set: no provider has a key")?;

@@ -15,11 +15,11 @@ use bridle_agent::Mode;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::plain::plain;
 use super::{Exit, say, signals};
 use crate::client::{Client, ClientError};
 use crate::composition::App;
 use crate::config::Overrides;
+use crate::text;
 use report::Report;
 
 /// The pipe between client and server, in bytes each way.
@@ -133,11 +133,9 @@ impl Job {
         server.await.context("the server panicked")??;
 
         let exit = exit_of(&result, report.denied());
-        report.finish(
-            &result,
-            exit,
-            |answer| if terminal { plain(answer) } else { answer.into() },
-        )?;
+        report.finish(&result, exit, |answer| {
+            if terminal { text::visible_block(answer).into_owned() } else { answer.into() }
+        })?;
         Ok(exit)
     }
 

@@ -5,7 +5,8 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::ContentBlock;
 use serde_json::{Map, Value, json};
 
-use crate::acp::{errors, text};
+use crate::acp::errors;
+use crate::text;
 
 /// The kinds of the protocol, with the members that each must have.
 const KINDS: [(&str, &[&str]); 5] = [

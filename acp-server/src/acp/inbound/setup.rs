@@ -5,7 +5,8 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{McpServer, Meta, SystemPrompt};
 use serde_json::{Map, Value, json};
 
-use crate::acp::{errors, text};
+use crate::acp::errors;
+use crate::text;
 
 /// The key of `_meta` under which the notes travel to the handler.
 const NOTES: &str = "bridle.dev/notes";

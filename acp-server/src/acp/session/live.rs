@@ -20,8 +20,9 @@ use crate::acp::options::Chosen;
 use crate::acp::outbox::{CONTROL_QUEUE, Control, Outbox, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::turns::Turns;
-use crate::acp::{commands, errors, text, to_acp};
+use crate::acp::{commands, errors, to_acp};
 use crate::composition::SessionSeed;
+use crate::text;
 
 /// See the module.
 pub(super) struct Live {

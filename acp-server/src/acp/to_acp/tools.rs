@@ -12,7 +12,7 @@ use bridle_session::ToolCallId;
 use serde_json::Value;
 
 use crate::acp::permission::{ALLOW_ONCE, REJECT_ONCE};
-use crate::acp::text;
+use crate::text;
 
 /// The announcement of a call.
 pub(super) fn call(

@@ -7,7 +7,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use crate::client::{Host, Verdict};
-use crate::commands::plain::{plain, plain_line};
+use crate::text;
 
 const BOLD: &str = "1";
 const DIM: &str = "2";
@@ -75,7 +75,7 @@ impl<W: Write> Transcript<W> {
     }
 
     pub(super) fn fact(&mut self, name: &str, text: &str) -> io::Result<()> {
-        writeln!(self.out, "  {name:<16} {}", plain_line(text))
+        writeln!(self.out, "  {name:<16} {}", text::unbroken(text))
     }
 
     pub(super) fn prompt(&mut self, text: &str) -> io::Result<()> {
@@ -85,7 +85,7 @@ impl<W: Write> Transcript<W> {
     pub(super) fn end_of_turn(&mut self, stop: &str) -> io::Result<()> {
         stop.clone_into(&mut self.stop_reason);
         self.break_line()?;
-        writeln!(self.out, "  end      {}", plain_line(stop))
+        writeln!(self.out, "  end      {}", text::unbroken(stop))
     }
 
     pub(super) fn check(&mut self, name: &str, fault: Option<&str>) -> io::Result<()> {
@@ -93,7 +93,7 @@ impl<W: Write> Transcript<W> {
             None => writeln!(self.out, "  {}  {name}", self.styled(GREEN, "ok  ")),
             Some(fault) => {
                 let mark = self.styled(RED, "FAIL");
-                writeln!(self.out, "  {mark}  {name}: {}", plain_line(fault))
+                writeln!(self.out, "  {mark}  {name}: {}", text::unbroken(fault))
             }
         }
     }
@@ -108,7 +108,7 @@ impl<W: Write> Transcript<W> {
 
     /// A piece of streamed text, as it comes.
     fn stream(&mut self, speaker: &'static str, style: &str, update: &Value) -> io::Result<()> {
-        let piece = plain_line(text_at(update, "/content/text"));
+        let piece = text::unbroken(text_at(update, "/content/text"));
         if self.open != speaker {
             self.break_line()?;
             write!(self.out, "  {speaker:<8} ")?;
@@ -120,7 +120,7 @@ impl<W: Write> Transcript<W> {
     }
 
     fn tool(&mut self, update: &Value) -> io::Result<()> {
-        let title = plain_line(text_at(update, "/title"));
+        let title = text::unbroken(text_at(update, "/title"));
         self.break_line()?;
         writeln!(self.out, "  calls    {title}")?;
         self.titles.insert(text_at(update, "/toolCallId").to_owned(), title);
@@ -148,7 +148,7 @@ impl<W: Write> Transcript<W> {
     /// The first lines of what a tool shows.
     fn output(&mut self, text: &str) -> io::Result<()> {
         const MAX_LINES: usize = 8;
-        let text = plain(text);
+        let text = text::visible_block(text);
         for line in text.lines().filter(|line| !line.starts_with("```")).take(MAX_LINES) {
             let line = self.styled(DIM, line);
             writeln!(self.out, "           {line}")?;
@@ -164,7 +164,7 @@ impl<W: Write> Transcript<W> {
                 ChangeTag::Insert => ("+", GREEN),
                 ChangeTag::Equal => (" ", DIM),
             };
-            let line = format!("{sign} {}", plain_line(change.value().trim_end_matches('\n')));
+            let line = format!("{sign} {}", text::unbroken(change.value().trim_end_matches('\n')));
             let line = self.styled(style, &line);
             writeln!(self.out, "           {line}")?;
         }
@@ -197,7 +197,7 @@ impl<W: Write + Send> Host for Transcript<W> {
 
     fn permission(&mut self, request: &Value) -> Verdict {
         let title = text_at(request, "/toolCall/title").to_owned();
-        let line = self.styled(YELLOW, &format!("allow this once? {}", plain_line(&title)));
+        let line = self.styled(YELLOW, &format!("allow this once? {}", text::unbroken(&title)));
         self.asked.push(title);
         // A failing output shows at the next update.
         drop(self.break_line().and_then(|()| writeln!(self.out, "  asks     {line}  -> yes")));

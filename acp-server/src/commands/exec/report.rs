@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::{ClientError, Host, Verdict};
 use crate::commands::Exit;
-use crate::commands::plain::{plain, plain_line};
+use crate::text;
 
 /// The client half of `exec`.
 pub(super) struct Report<'a> {
@@ -103,7 +103,7 @@ impl<'a> Report<'a> {
     }
 
     fn note(&mut self, word: &str, text: &str) -> io::Result<()> {
-        writeln!(self.progress, "{word:>9}  {}", plain_line(text))
+        writeln!(self.progress, "{word:>9}  {}", text::unbroken(text))
     }
 
     /// A message that turned out not to be the last: progress.
@@ -112,7 +112,7 @@ impl<'a> Report<'a> {
         if text.is_empty() || self.json {
             return Ok(());
         }
-        writeln!(self.progress, "{}", plain(&text))
+        writeln!(self.progress, "{}", text::visible_block(&text))
     }
 
     fn message_chunk(&mut self, update: &Value) -> io::Result<()> {

@@ -8,13 +8,18 @@ use std::fmt::Write as _;
 
 /// A single line in which control, direction and invisible characters are written as escapes;
 /// also line ends and tabs.
-pub(super) fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escape(text, |_| false)
 }
 
 /// As [`visible`], but line ends and tabs stay: for Markdown below a title.
-pub(super) fn visible_block(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible_block(text: &str) -> Cow<'_, str> {
     escape(text, |c| c == '\n' || c == '\t')
+}
+
+/// As [`visible_block`], with spaces for line ends and tabs: prose on one line.
+pub(crate) fn unbroken(text: &str) -> String {
+    visible_block(text).replace(['\n', '\t'], " ")
 }
 
 fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -55,7 +60,7 @@ fn is_hidden(c: char) -> bool {
 }
 
 /// At most `limit` characters; a cut is shown by an ellipsis that counts as one of them.
-pub(super) fn shorten(text: &str, limit: usize) -> String {
+pub(crate) fn shorten(text: &str, limit: usize) -> String {
     if text.chars().nth(limit).is_none() {
         return text.to_owned();
     }
@@ -79,6 +84,7 @@ mod tests {
     #[test]
     fn a_block_keeps_its_lines() {
         assert_eq!(visible_block("a\n\tb\u{1b}[0m"), "a\n\tb\\u{1b}[0m");
+        assert_eq!(unbroken("rm\n-rf ä\r"), "rm -rf ä\\r");
     }
 
     #[test]
