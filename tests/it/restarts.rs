@@ -201,6 +201,46 @@ async fn a_torn_tail_is_repaired() {
     scene.assert_lawful();
 }
 
+/// B040: damage in the middle takes one batch and nothing behind it. The person, the model and
+/// `verify` are told, and the strict model takes the next prompt.
+#[tokio::test]
+async fn damage_in_the_middle_is_a_gap() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    for prompt in ["first", "second", "third"] {
+        client.prompt(&session, prompt).await.ok();
+    }
+    client.finish(&scene.place).await;
+    let path = scene.place.sessions().join(&session).join("events.v1.jsonl.zst");
+    let mut bytes = fs_err::read(&path).unwrap();
+    let magic = [0x28, 0xB5, 0x2F, 0xFD];
+    let starts = bytes.windows(4).enumerate().filter(|(_, window)| *window == magic);
+    let at = starts.map(|(at, _)| at).nth(2).unwrap();
+    bytes[at + 8] ^= 0xFF;
+    fs_err::write(&path, &bytes).unwrap();
+
+    let told = async |action: &str| {
+        let output = scene.place.launch(["sessions", action, &session]).output().await;
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = told("verify").await;
+    assert!(said.contains(&format!("damaged from byte {at} for ")), "{said}");
+    let mut client = scene.client().await;
+    client.load(&scene.place, &session).await.ok();
+    assert_eq!(client.prompt(&session, "fourth").await.stop_reason(), "end_turn");
+    let again = client.finish(&scene.place).await;
+    assert!(again.text(&session).contains("damaged on the disk"), "{}", again.text(&session));
+    let log = told("show").await;
+    assert_eq!(log.matches(r#""type":"log/gap""#).count(), 1, "{log}");
+    assert!(log.contains(r#""reason":"damaged""#), "{log}");
+    let sent = scene.requests().pop().unwrap()["messages"].to_string();
+    for part in ["third", "damaged on the disk", "fourth"] {
+        assert!(sent.contains(part), "{part}: {sent}");
+    }
+    assert!(fs_err::read(&path).unwrap().starts_with(&bytes), "the damaged place was written to");
+    scene.assert_lawful();
+}
+
 #[tokio::test]
 async fn sessions_are_listed_with_title_and_folder() {
     let scene = Scene::new(Script::new()).await;

@@ -228,7 +228,8 @@ fn join(
     }
 }
 
-fn own_id() -> MessageId {
+/// A new id for a message that Bridle itself gives.
+pub(super) fn own_id() -> MessageId {
     MessageId::new(uuid::Uuid::now_v7().to_string())
 }
 

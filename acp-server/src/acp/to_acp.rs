@@ -10,6 +10,8 @@ use agent_client_protocol::v1::schema::{
 use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId};
 
+use super::outbox;
+
 pub(super) use self::tools::question;
 
 /// What a client is sent for an update that stands for itself. Empty for those that need more
@@ -45,6 +47,20 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         | AgentUpdate::Model(_)
         | AgentUpdate::Notice { .. }
         | AgentUpdate::TurnEnded { .. } => Vec::new(),
+    }
+}
+
+/// What of a stored session a client is shown. A notice has its place between the messages there,
+/// so a client that shows no notices gets it as one of them.
+pub(super) fn replayed(update: AgentUpdate, notices: bool) -> Vec<SessionUpdate> {
+    match update {
+        AgentUpdate::Notice { level, title, detail } if notices => {
+            vec![notice(level, &title, detail.as_deref())]
+        }
+        AgentUpdate::Notice { level, title, detail } => {
+            vec![own_message(&outbox::own_id(), notice_text(level, &title, detail.as_deref()))]
+        }
+        update => updates(update),
     }
 }
 

@@ -85,10 +85,17 @@ fn show(app: &App, id: &SessionId) -> anyhow::Result<Exit> {
 fn verify(app: &App, id: &SessionId) -> anyhow::Result<Exit> {
     let log = app.store().read(id)?;
     let mut out = std::io::stdout().lock();
-    let (events, torn) = (log.session.len(), log.recovery.torn_bytes);
+    for damage in &log.recovery.damage {
+        writeln!(out, "{id}: {damage}")?;
+    }
+    let (events, torn) = (log.session.events().len(), log.recovery.torn_bytes);
     let open = log.session.repair().len();
     if torn > 0 {
         writeln!(out, "{id}: {events} events are whole; {torn} bytes behind them are torn")?;
+        return Ok(Exit::Failed);
+    }
+    if !log.recovery.damage.is_empty() {
+        writeln!(out, "{id}: the other {events} events are whole and are still loaded")?;
         return Ok(Exit::Failed);
     }
     match open {

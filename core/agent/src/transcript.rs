@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use bridle_session::{
-    AssistantMessage, Block, Content, EventData, Session, ToolCallId, ToolResult, UserSource,
+    AssistantMessage, Block, Content, EventData, Gap, Session, ToolCallId, ToolResult, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
-use crate::update::{AgentUpdate, ToolStatus};
+use crate::update::{AgentUpdate, NoticeLevel, ToolStatus};
 
 /// Everything a person saw, in order, from the log's events (never from the surface: compaction
 /// must not erase what was shown). Tool calls come with their final status.
@@ -22,7 +22,11 @@ pub fn transcript(session: &Session) -> Vec<AgentUpdate> {
         .collect();
     let mut updates = Vec::new();
     let mut window = 0;
+    let mut gaps = session.state().gaps.iter().peekable();
     for event in events {
+        while let Some(gap) = gaps.next_if(|gap| gap.lost.first < event.seq) {
+            updates.push(lost(gap));
+        }
         match &event.data {
             EventData::UserMessage(message) if message.source == UserSource::Human => {
                 let (id, content) = (message.id.clone(), message.content.clone());
@@ -41,6 +45,13 @@ pub fn transcript(session: &Session) -> Vec<AgentUpdate> {
         }
     }
     updates
+}
+
+/// Stands where the lost events would be shown.
+fn lost(gap: &Gap) -> AgentUpdate {
+    let title = gap.lost.notice();
+    let detail = Some("What was said and done there cannot be shown.".to_owned());
+    AgentUpdate::Notice { level: NoticeLevel::Warning, title, detail }
 }
 
 fn answer(

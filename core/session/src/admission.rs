@@ -50,6 +50,7 @@ impl SessionState {
                 hold(!title.title.is_empty(), "has no text")?;
                 hold(!title.title.contains(['\n', '\r']), "is longer than one line")
             }
+            EventData::LogGap(gap) => hold(gap.first <= gap.last, "ends before it begins"),
             EventData::Unknown(unknown) => on_one_line(unknown.data.get()),
             EventData::RequestContext(_) | EventData::ModelSelected(_) => Ok(()),
         }

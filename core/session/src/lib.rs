@@ -7,6 +7,7 @@
 
 mod admission;
 mod content;
+mod damage;
 mod event;
 mod header;
 mod id;
@@ -20,6 +21,7 @@ mod tests;
 mod vocabulary;
 
 pub use content::{Block, Content, OpaqueBlock, TimedBlock, UserSource};
+pub use damage::{Gap, Record};
 pub use event::{DecodeError, Draft, Event, SurfaceOp};
 pub use header::{Header, Parent};
 pub use id::{

@@ -1,4 +1,4 @@
-//! Repair of a log whose process died in mid-turn.
+//! Repair of a log whose process died in mid-turn, or that was damaged.
 //!
 //! It only adds: nothing that is in the log is touched, and nothing is run again. What it adds
 //! follows from the log alone, so two programs that repair the same log agree.
@@ -20,8 +20,9 @@ const DISCARDED: &str = "discarded: restart";
 
 /// What must be appended, in this order, so that the log is at rest.
 pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
-    let mut drafts: Vec<Draft> =
-        state.open_calls.iter().map(|call| Draft::new(lost_result(call))).collect();
+    let gaps = state.gaps.iter().filter(|gap| !gap.recorded);
+    let mut drafts: Vec<Draft> = gaps.map(|gap| Draft::new(gap.lost.clone())).collect();
+    drafts.extend(state.open_calls.iter().map(|call| Draft::new(lost_result(call))));
     if state.step_open {
         drafts.push(Draft::new(StepEnd { turn: state.turn, step: state.step }));
     }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::damage::Record;
 use crate::event::{Draft, Event, SurfaceOp};
 use crate::header::Header;
 use crate::id::{EventCount, Seq, UnixMillis};
@@ -13,7 +14,7 @@ use crate::projection::Projection;
 use crate::repair::repair;
 use crate::state::SessionState;
 use crate::surface::{Plan, Surface};
-use crate::vocabulary::EventData;
+use crate::vocabulary::{EventData, LogGap};
 
 /// An append that was refused; the log is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -34,10 +35,10 @@ pub enum AppendError {
 /// A stored log that does not fold.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The event at this position does not carry this position.
-    #[error("event {expected} is missing; found {found}")]
+    /// The event carries a position that the log has passed.
+    #[error("event {found} stands where {expected} or a later one was due")]
     Sequence {
-        /// The position that was due.
+        /// The first position that was due.
         expected: Seq,
         /// The position that the event carries.
         found: Seq,
@@ -56,9 +57,9 @@ pub enum ReplayError {
 #[derive(Clone, Debug)]
 pub struct Session {
     header: Arc<Header>,
-    log: Vec<Arc<Event>>,
-    surface: Surface,
-    state: SessionState,
+    pub(crate) log: Vec<Arc<Event>>,
+    pub(crate) surface: Surface,
+    pub(crate) state: SessionState,
 }
 
 impl Session {
@@ -72,26 +73,47 @@ impl Session {
         }
     }
 
-    /// Folds a stored log; the same checks as for live appends.
+    /// Folds a stored log; the same checks as for live appends. Where positions are missing,
+    /// their events are lost: a message says so on the surface, and what does not fit any more
+    /// behind them is fitted in.
     ///
     /// # Errors
     /// [`ReplayError`] names the first event that does not fit.
     pub fn replay(
         header: Header,
-        events: impl IntoIterator<Item = Event>,
+        records: impl IntoIterator<Item = impl Into<Record>>,
     ) -> Result<Self, ReplayError> {
         let mut session = Self::new(header);
-        for event in events {
-            let (expected, found) = (session.next_seq(), event.seq);
-            if found != expected {
-                return Err(ReplayError::Sequence { expected, found });
+        let mut damage = None;
+        for record in records {
+            match record.into() {
+                Record::Damage { hash } => damage = Some(hash),
+                Record::Event(event) => {
+                    session.restore(event, damage.take().unwrap_or_default())?;
+                }
             }
-            let plan = session
-                .check(&event.data, event.surface.as_ref())
-                .map_err(|source| ReplayError::Inadmissible { seq: found, source })?;
-            session.commit(Arc::new(event), plan);
         }
         Ok(session)
+    }
+
+    /// Takes in one stored event; `hash` is that of damaged bytes before it.
+    fn restore(&mut self, event: Event, hash: String) -> Result<(), ReplayError> {
+        let (expected, found) = (self.next_seq(), event.seq);
+        if found < expected {
+            return Err(ReplayError::Sequence { expected, found });
+        }
+        if found > expected {
+            self.lose(LogGap { first: expected, last: Seq(found.0.saturating_sub(1)), hash });
+        }
+        match self.check(&event.data, event.surface.as_ref()) {
+            Ok(plan) => {
+                self.commit(Arc::new(event), plan);
+                Ok(())
+            }
+            Err(_) if self.state.is_damaged() => self.commit_behind_damage(Arc::new(event)),
+            Err(source) => Err(source),
+        }
+        .map_err(|source| ReplayError::Inadmissible { seq: found, source })
     }
 
     /// The header.
@@ -99,14 +121,14 @@ impl Session {
         &self.header
     }
 
-    /// Every event, in order.
+    /// Every event that is there, in order; [`SessionState::gaps`] says which are lost.
     pub fn events(&self) -> &[Arc<Event>] {
         &self.log
     }
 
-    /// How many events there are; also the position of the next one.
+    /// How many events were appended, lost ones included; also the position of the next one.
     pub fn len(&self) -> EventCount {
-        EventCount(self.log.len() as u64)
+        EventCount(self.log.last().map_or(0, |event| event.seq.next().0))
     }
 
     /// Whether nothing has happened yet.
@@ -144,7 +166,8 @@ impl Session {
         self.surface.projection()
     }
 
-    /// What must be appended so that the log is at rest: results for calls without one in the
+    /// What must be appended so that the log is at rest: `log/gap` for events that were found
+    /// lost, results for calls without one in the
     /// model's order, then `step/end`, then `turn/end{interrupted}`, then the removal of input
     /// that is still queued. Empty for a log at rest. Deterministic; append the drafts with
     /// [`Session::last_time`].
@@ -156,7 +179,11 @@ impl Session {
         Seq(self.len().0)
     }
 
-    fn check(&self, data: &EventData, op: Option<&SurfaceOp>) -> Result<Plan, AppendError> {
+    pub(crate) fn check(
+        &self,
+        data: &EventData,
+        op: Option<&SurfaceOp>,
+    ) -> Result<Plan, AppendError> {
         self.state.admit(data, op).map_err(|rule| AppendError::Inadmissible {
             type_name: data.type_name().to_owned(),
             rule,
@@ -164,7 +191,7 @@ impl Session {
         self.surface.plan(data, op).map_err(AppendError::Surface)
     }
 
-    fn commit(&mut self, event: Arc<Event>, plan: Plan) {
+    pub(crate) fn commit(&mut self, event: Arc<Event>, plan: Plan) {
         self.state.apply(&event.data, event.surface.as_ref());
         self.surface.apply(plan, &event);
         self.log.push(event);

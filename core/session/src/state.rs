@@ -4,10 +4,12 @@
 //! the events do not say, and it decides nothing: the rules over it are in `admission`.
 
 use crate::content::UserSource;
+use crate::damage::Gap;
 use crate::event::SurfaceOp;
 use crate::id::{MessageId, Route, SeriesNumber, StepNumber, ToolCallId, TurnNumber};
 use crate::vocabulary::{
-    AssistantMessage, EventData, InboxSpliced, RequestContext, RequestHeader, Usage, UserMessage,
+    AssistantMessage, EventData, InboxSpliced, LogGap, RequestContext, RequestHeader, Usage,
+    UserMessage,
 };
 
 /// The state of a session after its last event.
@@ -29,7 +31,7 @@ pub struct SessionState {
     pub request: Option<RequestHeader>,
     /// What the current route can take. The last `request/context`.
     pub context: Option<RequestContext>,
-    /// The id of the mode. The last `permission/mode`.
+    /// The id of the mode. The last `permission/mode`, unless events behind it are lost.
     pub mode: Option<String>,
     /// The chosen model. The last `model/selected`.
     pub route: Option<Route>,
@@ -39,6 +41,13 @@ pub struct SessionState {
     pub usage: Option<Usage>,
     /// Whether a person has said anything. From `user/message` with a human source.
     pub has_human_message: bool,
+    /// Which events are lost, oldest first. From holes in the positions; `log/gap` records them.
+    pub gaps: Vec<Gap>,
+    /// Whether events of the current series may be lost, so that the next request needs a new
+    /// one. Until a `request/header` behind the `log/gap`.
+    pub series_broken: bool,
+    /// Whether a `log/gap` was ever recorded, also for events that are back.
+    pub(crate) gap_recorded: bool,
 }
 
 /// A tool call that waits for its result.
@@ -52,6 +61,12 @@ pub struct OpenCall {
     pub started: bool,
 }
 
+impl OpenCall {
+    pub(crate) fn is(&self, id: &ToolCallId, name: &str) -> bool {
+        self.id == *id && self.name == name
+    }
+}
+
 impl SessionState {
     /// The series of the last request; 0 before the first.
     pub fn series(&self) -> SeriesNumber {
@@ -61,6 +76,11 @@ impl SessionState {
     /// The open call with this id.
     pub fn open_call(&self, id: &ToolCallId) -> Option<&OpenCall> {
         self.open_calls.iter().find(|call| call.id == *id)
+    }
+
+    /// Whether stored events may not fit, because they were appended when the log held others.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.gap_recorded || !self.gaps.is_empty()
     }
 
     pub(crate) fn queued(&self, id: &MessageId) -> bool {
@@ -90,7 +110,11 @@ impl SessionState {
             EventData::ToolResult(result) if op == Some(&SurfaceOp::Append) => {
                 self.open_calls.retain(|call| call.id != result.id);
             }
-            EventData::RequestHeader(header) => self.request = Some(header.clone()),
+            EventData::RequestHeader(header) => {
+                self.request = Some(header.clone());
+                self.series_broken &= self.gaps.iter().any(|gap| !gap.recorded);
+            }
+            EventData::LogGap(gap) => self.record_gap(gap),
             EventData::RequestContext(context) => self.context = Some(context.clone()),
             EventData::InboxSpliced(splice) => self.spliced(splice),
             EventData::PermissionMode(mode) => self.mode = Some(mode.mode.clone()),
@@ -104,6 +128,14 @@ impl SessionState {
             | EventData::LlmRetry(_)
             | EventData::LlmRetryStarted(_)
             | EventData::Unknown(_) => (),
+        }
+    }
+
+    fn record_gap(&mut self, said: &LogGap) {
+        self.gap_recorded = true;
+        for gap in &mut self.gaps {
+            let covered = said.contains(gap.lost.first) && said.contains(gap.lost.last);
+            gap.recorded |= covered;
         }
     }
 

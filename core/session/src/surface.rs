@@ -4,14 +4,17 @@
 //! out a checked plan and cannot fail. Live appends and replays both go through this pair, so a
 //! log that was written can always be read again.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::content::Block;
+use crate::damage::Gap;
 use crate::event::{Event, SurfaceOp};
 use crate::id::{Seq, ToolCallId};
 use crate::projection::Projection;
-use crate::vocabulary::{EventData, ToolResult};
+use crate::session::AppendError;
+use crate::vocabulary::{AssistantMessage, EventData, ToolResult};
 
 /// The nodes are shared with projections: taking one copies nothing, and the first change after
 /// it copies the list of pointers once.
@@ -27,7 +30,7 @@ pub(crate) enum Plan {
     Stay,
     /// The event goes to the end.
     Append,
-    /// The event takes the place of these nodes.
+    /// The event takes the place of these nodes; of none, it goes between its neighbours.
     Replace(Range<usize>),
 }
 
@@ -65,11 +68,86 @@ impl Surface {
         }
     }
 
+    /// The system message is the head of every request, so it goes to the front also where the
+    /// first one was lost and a user message stands there.
     fn plan_append(&self, data: &EventData) -> Result<Plan, &'static str> {
-        if matches!(data, EventData::SystemMessage(_)) && !self.nodes.is_empty() {
+        if !matches!(data, EventData::SystemMessage(_)) {
+            return Ok(Plan::Append);
+        }
+        if self.nodes.first().is_some_and(is_system) {
             return Err("the system message is the first node; a later one replaces it");
         }
-        Ok(Plan::Append)
+        Ok(Plan::Replace(0..0))
+    }
+
+    /// Where a message belongs whose own place was lost.
+    pub(crate) fn plan_behind_damage(
+        &self,
+        event: &Event,
+        gaps: &[Gap],
+    ) -> Result<Plan, AppendError> {
+        let system = matches!(event.data, EventData::SystemMessage(_));
+        if system {
+            let head = usize::from(self.nodes.first().is_some_and(is_system));
+            return Ok(Plan::Replace(0..head));
+        }
+        let Some(SurfaceOp::Replace { covers, .. }) = &event.surface else {
+            return self.plan(&event.data, event.surface.as_ref()).map_err(AppendError::Surface);
+        };
+        let end = self.nodes.len()..self.nodes.len();
+        Ok(Plan::Replace(self.whole_pairs(self.remaining(covers, gaps).unwrap_or(end))))
+    }
+
+    /// The span with the answers of its results and the results of its answers. Results stand
+    /// right behind their answer.
+    fn whole_pairs(&self, span: Range<usize>) -> Range<usize> {
+        let is_result = |index: usize| {
+            let node = self.nodes.get(index);
+            node.is_some_and(|node| matches!(node.data, EventData::ToolResult(_)))
+        };
+        let Range { mut start, mut end } = span;
+        while start > 0 && is_result(start) {
+            start = start.saturating_sub(1);
+        }
+        while is_result(end) {
+            end = end.saturating_add(1);
+        }
+        start..end
+    }
+
+    /// The nodes that remain of a span: those that it names, what stands between them, and the
+    /// notes of the gaps that took the others. When notes are all that is left, the new node
+    /// stands behind them, because it also says what was lost there.
+    fn remaining(&self, covers: &[Seq], gaps: &[Gap]) -> Option<Range<usize>> {
+        let named: HashSet<_> = covers.iter().copied().collect();
+        let is_note = |node: &Event| {
+            let gap = gaps.iter().find(|gap| gap.lost.first == node.seq);
+            gap.is_some_and(|gap| covers.iter().any(|seq| gap.lost.contains(*seq)))
+        };
+        let mut span: Option<Range<usize>> = None;
+        let mut only_notes = true;
+        for (index, node) in self.nodes.iter().enumerate() {
+            let note = is_note(node);
+            if (note || named.contains(&node.seq)) && !is_system(node) {
+                only_notes &= note;
+                let start = span.as_ref().map_or(index, |span| span.start);
+                span = Some(start..index.saturating_add(1));
+            }
+        }
+        span.map(|span| if only_notes { span.end..span.end } else { span })
+    }
+
+    /// Changes the newest answer without changing its place.
+    pub(crate) fn rewrite_last_answer(
+        &mut self,
+        rewrite: impl FnOnce(&AssistantMessage) -> AssistantMessage,
+    ) {
+        for node in Arc::make_mut(&mut self.nodes).iter_mut().rev() {
+            if let EventData::AssistantMessage(answer) = &node.data {
+                *node = Arc::new(Event { data: rewrite(answer).into(), ..(**node).clone() });
+                return;
+            }
+        }
     }
 
     fn plan_replace(
@@ -123,11 +201,10 @@ impl Surface {
 
 /// What may stand in the place of `nodes`, which is not empty.
 fn check_replacement(data: &EventData, nodes: &[Arc<Event>]) -> Result<(), &'static str> {
-    let system = |node: &Arc<Event>| matches!(node.data, EventData::SystemMessage(_));
     match (data, nodes) {
-        (EventData::SystemMessage(_), [node]) if system(node) => Ok(()),
+        (EventData::SystemMessage(_), [node]) if is_system(node) => Ok(()),
         (EventData::SystemMessage(_), _) => Err("a system message replaces the system message"),
-        (_, nodes) if nodes.iter().any(system) => {
+        (_, nodes) if nodes.iter().any(is_system) => {
             Err("the system message is replaced only by another one")
         }
         (EventData::ToolResult(new), [node]) => match &node.data {
@@ -141,12 +218,16 @@ fn check_replacement(data: &EventData, nodes: &[Arc<Event>]) -> Result<(), &'sta
     }
 }
 
+fn is_system(node: &Arc<Event>) -> bool {
+    matches!(node.data, EventData::SystemMessage(_))
+}
+
 fn same_but_content(old: &ToolResult, new: &ToolResult) -> bool {
     let shown = |result: &ToolResult| result.presentation.as_ref().map(|raw| raw.get().to_owned());
     (&old.id, &old.name, old.error, shown(old)) == (&new.id, &new.name, new.error, shown(new))
 }
 
-impl crate::vocabulary::AssistantMessage {
+impl AssistantMessage {
     /// The tool calls of the answer in the model's order: id, name and raw argument text.
     pub fn tool_calls(&self) -> impl Iterator<Item = (&ToolCallId, &str, &str)> {
         self.blocks.iter().filter_map(|timed| match &timed.block {

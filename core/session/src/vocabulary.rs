@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::content::{Content, TimedBlock, UserSource};
 use crate::event::DecodeError;
-use crate::id::{MessageId, Route, SeriesNumber, StepNumber, ToolCallId, TurnNumber};
+use crate::id::{MessageId, Route, Seq, SeriesNumber, StepNumber, ToolCallId, TurnNumber};
 
 /// A turn opened; logged before its input is claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -322,6 +322,19 @@ pub struct TitleSet {
     pub title: String,
 }
 
+/// Stored events were found damaged and are lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogGap {
+    /// The first lost event.
+    #[serde(rename = "a")]
+    pub first: Seq,
+    /// The last lost event, inclusive.
+    #[serde(rename = "b")]
+    pub last: Seq,
+    /// What the damaged bytes hash to; empty where no bytes are between the neighbours.
+    pub hash: String,
+}
+
 /// An event of a type that this build does not know, kept so that it can be rewritten untouched.
 #[derive(Clone, Debug)]
 pub struct UnknownEvent {
@@ -402,6 +415,7 @@ vocabulary! {
     LlmRetry = "llm/retry",
     LlmRetryStarted = "llm/retry-started",
     TitleSet = "title/set",
+    LogGap = "log/gap",
 }
 
 impl EventData {

@@ -15,7 +15,7 @@ use crate::folder::{self, open_private};
 use crate::lock::{Lock, LockError};
 use crate::log::{DecodedLog, encode_header, unreadable};
 use crate::sink::LogFile;
-use crate::{Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError};
+use crate::{Damage, Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError};
 
 /// The most bytes of a log file that are read.
 const MAX_LOG: u64 = 1024 * 1024 * 1024;
@@ -36,9 +36,11 @@ pub struct VerifyReport {
     pub events: EventCount,
     /// How many complete frames there are, the header's included.
     pub frames: u64,
-    /// How many bytes the complete frames take.
+    /// Where the last complete frame ends.
     pub bytes: u64,
-    /// How many bytes behind them are torn.
+    /// The damaged places before that.
+    pub damage: Vec<Damage>,
+    /// How many bytes behind it are torn.
     pub torn_bytes: u64,
     /// Whether the events fold; the error names the first one that does not fit.
     pub fold: Result<(), String>,
@@ -65,11 +67,15 @@ impl FileStore {
     /// As for [`SessionStore::read`], except that events that do not fold are part of the report.
     pub fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError> {
         let bytes = LogFolder::of(self, id)?.read()?;
-        let log = DecodedLog::decode(id, &bytes)?;
-        let (events, frames) = (EventCount(log.events.len() as u64), log.frames);
-        let (valid, torn_bytes) = (log.valid_len as u64, torn_bytes(&log, &bytes));
-        let fold = log.fold().map(drop).map_err(|error| error.to_string());
-        Ok(VerifyReport { events, frames, bytes: valid, torn_bytes, fold })
+        let mut log = DecodedLog::decode(id, &bytes)?;
+        Ok(VerifyReport {
+            events: log.events,
+            frames: log.frames,
+            bytes: log.valid_len as u64,
+            damage: std::mem::take(&mut log.damage),
+            torn_bytes: torn_bytes(&log, &bytes),
+            fold: log.fold().map(drop).map_err(|error| error.to_string()),
+        })
     }
 }
 
@@ -85,12 +91,15 @@ impl SessionStore for FileStore {
         folder.check_version()?;
         let lock = folder.lock()?;
         let bytes = folder.read()?;
-        let log = DecodedLog::decode(id, &bytes)?;
-        let valid_len = log.valid_len;
+        let mut log = DecodedLog::decode(id, &bytes)?;
+        let (valid_len, damage) = (log.valid_len, std::mem::take(&mut log.damage));
+        for damage in &damage {
+            tracing::warn!(session = %id, "the log is {damage}");
+        }
         let session = log.fold()?;
         let file = open_private(&folder.log(), OpenOptions::new().append(true))?;
         let torn = bytes.get(valid_len..).unwrap_or_default();
-        let recovery = folder.cut_torn(&file, valid_len as u64, torn)?;
+        let recovery = Recovery { damage, ..folder.cut_torn(&file, valid_len as u64, torn)? };
         let sink = FileSink::open(folder, LogFile::new(Box::new(file), valid_len as u64), lock)?;
         let writer = LogWriter::start(Box::new(sink), Seq(session.len().0), true)?;
         Ok(Opened { writer, session, recovery })
@@ -98,8 +107,9 @@ impl SessionStore for FileStore {
 
     fn read(&self, id: &SessionId) -> Result<ReadLog, StoreError> {
         let bytes = LogFolder::of(self, id)?.read()?;
-        let log = DecodedLog::decode(id, &bytes)?;
-        let recovery = Recovery { torn_bytes: torn_bytes(&log, &bytes), kept_at: None };
+        let mut log = DecodedLog::decode(id, &bytes)?;
+        let damage = std::mem::take(&mut log.damage);
+        let recovery = Recovery { damage, torn_bytes: torn_bytes(&log, &bytes), kept_at: None };
         Ok(ReadLog { session: log.fold()?, recovery })
     }
 
@@ -204,7 +214,8 @@ impl LogFolder {
         log.set_len(valid_len)?;
         log.sync_data()?;
         tracing::warn!(session = %self.id, bytes = torn.len(), "cut the torn end of a log");
-        Ok(Recovery { torn_bytes: torn.len() as u64, kept_at: Some(kept_at) })
+        let torn_bytes = torn.len() as u64;
+        Ok(Recovery { torn_bytes, kept_at: Some(kept_at), ..Recovery::default() })
     }
 
     fn keep(&self, torn: &[u8]) -> Result<PathBuf, StoreError> {

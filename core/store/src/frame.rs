@@ -54,14 +54,6 @@ pub(crate) struct Frames<'a> {
     decompressor: Decompressor<'static>,
 }
 
-/// One complete frame.
-pub(crate) struct Frame {
-    /// Where it begins in the file.
-    pub(crate) offset: usize,
-    /// What it unpacks to.
-    pub(crate) content: Vec<u8>,
-}
-
 impl<'a> Frames<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> io::Result<Self> {
         Ok(Self { bytes, offset: 0, decompressor: Decompressor::new()? })
@@ -72,19 +64,25 @@ impl<'a> Frames<'a> {
         self.offset
     }
 
-    /// The next frame; `None` when no complete frame begins here.
-    pub(crate) fn next(&mut self) -> Option<Frame> {
+    /// What the next frame unpacks to; `None` when no complete frame begins here.
+    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         let rest = self.bytes.get(self.offset..)?;
         let (content, len) = decode(&mut self.decompressor, rest)?;
-        let frame = Frame { offset: self.offset, content };
         self.offset += len;
-        Some(frame)
+        Some(content)
     }
 
-    /// Where the first complete frame behind the present offset begins, if there is one. Event
-    /// lines are UTF-8, which cannot contain the magic, so a hit is never the inside of a frame
-    /// that was stored without compression.
-    pub(crate) fn find_later(&mut self) -> Option<usize> {
+    /// Moves to the first complete frame behind the present offset and returns the bytes that it
+    /// passes; `None` when there is no such frame. Event lines are UTF-8, which cannot contain
+    /// the magic, so a hit is never the inside of a frame that was stored without compression.
+    pub(crate) fn skip_damage(&mut self) -> Option<&'a [u8]> {
+        let later = self.find_later()?;
+        let damaged = self.bytes.get(self.offset..later);
+        self.offset = later;
+        damaged
+    }
+
+    fn find_later(&mut self) -> Option<usize> {
         let start = self.offset.saturating_add(1);
         let behind = self.bytes.get(start..)?;
         for (index, window) in behind.windows(MAGIC.len()).enumerate() {

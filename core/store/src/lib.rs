@@ -16,10 +16,11 @@ mod sink;
 mod tests;
 mod writer;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bridle_session::{Header, Session, SessionId};
+use bridle_session::{Header, LogGap, Session, SessionId};
 
 pub use file::{FileStore, VerifyReport};
 pub use memory::MemoryStore;
@@ -36,7 +37,7 @@ pub trait SessionStore: Send + Sync + 'static {
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError>;
 
     /// Takes the write lock, reads, cuts a torn tail (its bytes are kept beside the log), and
-    /// folds the log. The caller appends what [`Session::repair`] returns.
+    /// folds the log. Damage before complete frames is left as it is: what it took is a gap. The caller appends what [`Session::repair`] returns.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Locked`], [`StoreError::Unreadable`],
@@ -77,13 +78,36 @@ pub struct ReadLog {
     pub recovery: Recovery,
 }
 
-/// What was found behind the last complete frame.
+/// What was found between and behind the complete frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
+    /// The damaged places between complete frames. They stay as they are.
+    pub damage: Vec<Damage>,
     /// How many torn bytes there were.
     pub torn_bytes: u64,
     /// Where a writer kept them.
     pub kept_at: Option<PathBuf>,
+}
+
+/// Bytes of a log that are no frame, with complete frames behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where they begin in the file.
+    pub offset: u64,
+    /// How many they are.
+    pub bytes: u64,
+    /// Which events were lost there; `None` when the events behind it follow those before it.
+    pub lost: Option<LogGap>,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "damaged from byte {} for {} bytes, ", self.offset, self.bytes)?;
+        match &self.lost {
+            Some(lost) => write!(f, "events {} to {} are lost", lost.first, lost.last),
+            None => f.write_str("no event is lost"),
+        }
+    }
 }
 
 /// All sessions of a store.

@@ -2,52 +2,101 @@
 
 use std::str;
 
-use bridle_session::{Event, Header, Session, SessionId};
+use bridle_session::{Event, EventCount, Header, LogGap, Record, Seq, Session, SessionId};
+use sha2::{Digest as _, Sha256};
 
-use crate::StoreError;
 use crate::frame::Frames;
+use crate::{Damage, StoreError};
 
 /// What the bytes of a log say.
 #[derive(Debug)]
 pub(crate) struct DecodedLog {
     pub(crate) header: Header,
-    pub(crate) events: Vec<Event>,
+    /// The events, and the damaged places between them.
+    pub(crate) records: Vec<Record>,
+    /// How many events there are.
+    pub(crate) events: EventCount,
+    /// The position behind the last of them.
+    next: Seq,
     /// How many complete frames there are, the header's included.
     pub(crate) frames: u64,
     /// Where the last complete frame ends; what is behind it is torn.
     pub(crate) valid_len: usize,
+    /// The damaged places.
+    pub(crate) damage: Vec<Damage>,
 }
 
 impl DecodedLog {
-    /// Reads every complete frame. An incomplete end is left out and shows in `valid_len`.
+    /// Reads every complete frame, also behind a damaged place. An incomplete end is left out and
+    /// shows in `valid_len`.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] when there is no header, when complete frames follow a damaged
-    /// place (they must not be lost, and nothing may be written behind them), or when a complete
-    /// frame holds something that is not an event this build may read.
+    /// [`StoreError::Unreadable`] when there is no header, or when a complete frame holds
+    /// something that is not an event this build may read.
     pub(crate) fn decode(id: &SessionId, bytes: &[u8]) -> Result<Self, StoreError> {
         let mut frames = Frames::new(bytes)?;
         let first = frames.next().ok_or_else(|| unreadable(id, "its header is damaged"))?;
-        let header = decode_header(id, &first.content)?;
-        let mut log = Self { header, events: Vec::new(), frames: 1, valid_len: 0 };
-        while let Some(frame) = frames.next() {
-            log.frames += 1;
-            decode_events(&frame.content, &mut log.events).map_err(|reason| {
-                unreadable(id, format!("the frame at byte {}: {reason}", frame.offset))
-            })?;
+        let header = decode_header(id, &first)?;
+        let mut log = Self {
+            header,
+            records: Vec::new(),
+            events: EventCount(0),
+            next: Seq(0),
+            frames: 1,
+            valid_len: 0,
+            damage: Vec::new(),
+        };
+        loop {
+            let offset = frames.offset();
+            if let Some(content) = frames.next() {
+                log.take(offset, &content).map_err(|reason| {
+                    unreadable(id, format!("the frame at byte {offset}: {reason}"))
+                })?;
+            } else if let Some(damaged) = frames.skip_damage() {
+                log.skip(offset, damaged);
+            } else {
+                break;
+            }
         }
         log.valid_len = frames.offset();
-        match frames.find_later() {
-            None => Ok(log),
-            Some(later) => Err(unreadable(
-                id,
-                format!(
-                    "damaged at byte {} behind event count {}; sound data goes on at byte {later}",
-                    log.valid_len,
-                    log.events.len(),
-                ),
-            )),
+        Ok(log)
+    }
+
+    /// Takes in the events of the frame at `offset`.
+    fn take(&mut self, offset: usize, content: &[u8]) -> Result<(), String> {
+        let mut events = Vec::new();
+        decode_events(content, &mut events)?;
+        self.frames = self.frames.saturating_add(1);
+        self.events.0 = self.events.0.saturating_add(events.len() as u64);
+        for event in events {
+            if event.seq > self.next {
+                self.miss(offset, event.seq);
+            }
+            self.next = event.seq.next();
+            self.records.push(Record::Event(event));
         }
+        Ok(())
+    }
+
+    /// Events before `found` are missing: the damaged place before it held them, or nothing is
+    /// there at all.
+    fn miss(&mut self, offset: usize, found: Seq) {
+        let (first, last) = (self.next, Seq(found.0.saturating_sub(1)));
+        match (self.records.last(), self.damage.last_mut()) {
+            (Some(Record::Damage { hash }), Some(damage)) => {
+                damage.lost = Some(LogGap { first, last, hash: hash.clone() });
+            }
+            _ => {
+                let lost = Some(LogGap { first, last, hash: String::new() });
+                self.damage.push(Damage { offset: offset as u64, bytes: 0, lost });
+            }
+        }
+    }
+
+    fn skip(&mut self, offset: usize, damaged: &[u8]) {
+        let hash = Sha256::digest(damaged).iter().map(|byte| format!("{byte:02x}")).collect();
+        self.records.push(Record::Damage { hash });
+        self.damage.push(Damage { offset: offset as u64, bytes: damaged.len() as u64, lost: None });
     }
 
     /// Folds the events.
@@ -56,7 +105,7 @@ impl DecodedLog {
     /// [`StoreError::Unreadable`] names the first event that does not fit.
     pub(crate) fn fold(self) -> Result<Session, StoreError> {
         let id = self.header.id.clone();
-        Session::replay(self.header, self.events).map_err(|error| unreadable(&id, error))
+        Session::replay(self.header, self.records).map_err(|error| unreadable(&id, error))
     }
 }
 

@@ -4,6 +4,7 @@ mod basics;
 mod damage;
 mod faults;
 mod full_disk;
+mod holes;
 mod processes;
 mod sample;
 mod torn;

@@ -107,7 +107,8 @@ impl Live {
         let replay = bridle_agent::transcript(&session);
         let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
         let wire_id = live.wire_id();
-        for update in replay.into_iter().flat_map(to_acp::updates) {
+        let notices = link.notices;
+        for update in replay.into_iter().flat_map(|update| to_acp::replayed(update, notices)) {
             link.room().await;
             link.update(&wire_id, update);
         }

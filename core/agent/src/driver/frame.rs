@@ -57,6 +57,7 @@ impl Driver {
         let reason = match &self.frame.route {
             None => Some("start"),
             Some(route) if route != call.route() => Some("model-changed"),
+            _ if self.recorder.session().state().series_broken => Some("damaged"),
             _ if system_changed => Some("system-changed"),
             _ if self.frame.tools != tools => Some("tools-changed"),
             _ => None,

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use bridle_session::{
-    Content, Draft, Event, Header, MessageId, Session, SessionId, TurnNumber, TurnStart,
-    UnixMillis, UserMessage, UserSource,
+    AssistantMessage, Block, Content, Draft, Event, Header, Message, MessageId, RequestHeader,
+    Route, Session, SessionId, StepEnd, StepNumber, StepStart, SystemMessage, TimedBlock, ToolCall,
+    ToolCallId, ToolResult, TurnEnd, TurnEndReason, TurnNumber, TurnStart, UnixMillis, Usage,
+    UserMessage, UserSource,
 };
+use fastrand::Rng;
 
 /// The id of the nth session.
 pub(crate) fn id(n: u64) -> SessionId {
@@ -77,4 +80,60 @@ pub(crate) async fn written(
 /// thousands of them test no disk.
 pub(crate) fn quick_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// What one turn of a working agent adds: input, an answer with calls, their results, an answer.
+pub(crate) fn turn(session: &Session, rng: &mut Rng) -> Vec<Draft> {
+    let turn = session.state().turn.next();
+    let text = |rng: &mut Rng| -> String {
+        let len = rng.usize(1..200);
+        std::iter::repeat_with(|| rng.char('a'..'\u{2fff}')).take(len).collect()
+    };
+    let mut drafts = vec![turn_start(turn.0), said(&text(rng))];
+    let has_system = |message| matches!(message, Message::System(_));
+    if !session.projection().messages().any(has_system) {
+        drafts.insert(1, Draft::new(SystemMessage { text: text(rng) }));
+        let route = Route::parse("demo/scripted").unwrap();
+        let series = session.state().series().next();
+        let (reason, tools) = ("start".into(), Vec::new());
+        drafts.push(Draft::new(RequestHeader { series, reason, route, tools }));
+    }
+    let steps = rng.u64(1..4);
+    for step in (1..=steps).map(StepNumber) {
+        drafts.push(Draft::new(StepStart { turn, step }));
+        let calls = if step.0 < steps { rng.usize(1..4) } else { 0 };
+        let ids: Vec<_> = (0..calls).map(|n| ToolCallId::new(format!("call_{n}"))).collect();
+        drafts.push(answer(&ids, text(rng)));
+        for id in ids {
+            let name = "read".to_owned();
+            let arguments = "{}".to_owned();
+            drafts.push(Draft::new(ToolCall { id: id.clone(), name: name.clone(), arguments }));
+            let content = vec![Content::text(text(rng))];
+            let result = ToolResult { id, name, content, error: None, presentation: None };
+            drafts.push(Draft::new(result));
+        }
+        drafts.push(Draft::new(StepEnd { turn, step }));
+    }
+    drafts.push(Draft::new(TurnEnd { turn, reason: TurnEndReason::Completed }));
+    drafts
+}
+
+fn answer(calls: &[ToolCallId], text: String) -> Draft {
+    let call = |id: &ToolCallId| Block::ToolCall {
+        id: id.clone(),
+        name: "read".to_owned(),
+        arguments: "{}".to_owned(),
+    };
+    let time = UnixMillis(0);
+    let blocks = [Block::Text { text }].into_iter().chain(calls.iter().map(call));
+    Draft::new(AssistantMessage {
+        id: MessageId::new("answer"),
+        blocks: blocks
+            .map(|block| TimedBlock { started_at: time, ended_at: time, block })
+            .collect(),
+        route: Route::parse("demo/scripted").unwrap(),
+        stop: "end_turn".to_owned(),
+        usage: Usage::default(),
+        interrupted: false,
+    })
 }
