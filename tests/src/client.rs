@@ -16,7 +16,7 @@ use crate::place::{Launch, Place};
 use crate::trace::{Direction, Entry, Trace};
 
 /// How long anything may take before the test fails. Generous: the machine may be busy.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The id of a request that the client sent.
 pub type RequestId = Value;
