@@ -147,6 +147,41 @@ async fn kill_9_in_mid_stream_again_and_again() {
     scene.assert_lawful();
 }
 
+/// What a person saw of an answer outlives kill -9 in mid-stream, and the model sees it too.
+#[tokio::test]
+async fn kill_9_in_mid_stream_keeps_what_was_shown() {
+    let gate = Gate::new();
+    let answer = "shown text ".repeat(2_000);
+    let script = Script::new()
+        .rule("and?", [Answer::new().text("more")])
+        .rule("go", [Answer::new().text_in(100, &answer).hold_after(90, &gate)]);
+    let scene = Scene::new(script).await;
+    let (mut client, session) = scene.session().await;
+    client.begin_prompt(&session, "go").await;
+    // Nobody asks for a flush: the pieces are recorded and made durable while nothing happens.
+    let durable = async {
+        loop {
+            let output = scene.place.launch(["sessions", "show", &session]).output().await;
+            let log = String::from_utf8(output.stdout).unwrap();
+            let pieces = log.lines().filter(|line| line.contains(r#""type":"assistant/partial""#));
+            if pieces.map(|piece| piece.matches("shown text").count()).sum::<usize>() >= 1_795 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(bridle_tests::DEADLINE, durable).await.expect("everything shown is kept");
+    client.signal(Signal::KILL);
+    let (_, before) = client.wait().await;
+    let mut client = scene.client().await;
+    client.load(&scene.place, &session).await.ok();
+    assert_eq!(client.prompt(&session, "and?").await.stop_reason(), "end_turn");
+    let again = client.finish(&scene.place).await;
+    assert_eq!(again.text(&session), before.text(&session) + "more");
+    let sent = scene.requests().pop().unwrap()["messages"].to_string();
+    assert!(sent.contains(&before.text(&session)));
+    scene.assert_lawful();
+}
+
 /// B038: a session that is open elsewhere is refused with the holder's pid; nothing is lost.
 #[tokio::test]
 async fn a_session_open_elsewhere_is_refused_with_the_pid() {

@@ -8,6 +8,7 @@ mod calls;
 mod frame;
 mod gate;
 mod halt;
+mod partial;
 mod request;
 mod turn;
 

@@ -1,50 +1,99 @@
 //! A stored session as the updates a client would have seen.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use bridle_session::{
-    AssistantMessage, Block, Content, EventData, Gap, Session, ToolCallId, ToolResult, UserSource,
+    AssistantMessage, Block, Content, EventData, Gap, InboxSpliced, MessageId, Seq, Session,
+    ToolCallId, ToolResult, UserMessage, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
 use crate::update::{AgentUpdate, NoticeLevel, ToolStatus};
 
 /// Everything a person saw, in order, from the log's events (never from the surface: compaction
-/// must not erase what was shown). Tool calls come with their final status.
+/// must not erase what was shown). Tool calls come with their final status. A log that is not at
+/// rest is shown as its repair will leave it.
 pub fn transcript(session: &Session) -> Vec<AgentUpdate> {
-    let events = session.events();
-    let results: HashMap<&ToolCallId, &ToolResult> = events
-        .iter()
-        .filter_map(|event| match &event.data {
-            EventData::ToolResult(result) => Some((&result.id, result)),
-            _ => None,
-        })
-        .collect();
-    let mut updates = Vec::new();
-    let mut window = 0;
+    let repair = session.repair();
+    let stored = session.events().iter().map(|event| (event.seq, &event.data));
+    let events = stored.chain(repair.iter().map(|draft| (Seq(session.len().0), &draft.data)));
+    let mut replay = Replay::of(events.clone().map(|(_, data)| data));
     let mut gaps = session.state().gaps.iter().peekable();
-    for event in events {
-        while let Some(gap) = gaps.next_if(|gap| gap.lost.first < event.seq) {
-            updates.push(lost(gap));
+    for (seq, data) in events {
+        while let Some(gap) = gaps.next_if(|gap| gap.lost.first < seq) {
+            replay.updates.push(lost(gap));
         }
-        match &event.data {
+        replay.show(data);
+    }
+    replay.updates
+}
+
+/// What is shown so far, and what the rest of the log says about it.
+#[derive(Default)]
+struct Replay<'a> {
+    updates: Vec<AgentUpdate>,
+    window: u64,
+    results: HashMap<&'a ToolCallId, &'a ToolResult>,
+    /// Input that was queued, by its id.
+    queued: HashMap<&'a MessageId, &'a UserMessage>,
+    /// Input that a model was sent.
+    sent: HashSet<&'a MessageId>,
+}
+
+impl<'a> Replay<'a> {
+    fn of(events: impl Iterator<Item = &'a EventData>) -> Self {
+        let mut replay = Self::default();
+        for data in events {
+            match data {
+                EventData::ToolResult(result) => drop(replay.results.insert(&result.id, result)),
+                EventData::InboxSpliced(splice) => {
+                    replay.queued.extend(splice.inserted.iter().map(|input| (&input.id, input)));
+                }
+                EventData::UserMessage(message) => drop(replay.sent.insert(&message.id)),
+                _ => {}
+            }
+        }
+        replay
+    }
+
+    fn show(&mut self, data: &EventData) {
+        match data {
             EventData::UserMessage(message) if message.source == UserSource::Human => {
-                let (id, content) = (message.id.clone(), message.content.clone());
-                updates.push(AgentUpdate::UserMessage { id, content });
+                self.updates.push(said(message));
             }
             EventData::AssistantMessage(message) => {
-                answer(message, &results, &mut updates);
+                answer(message, &self.results, &mut self.updates);
                 let used = message.usage.context();
                 if used > 0 {
-                    updates.push(AgentUpdate::Usage { used, size: window });
+                    self.updates.push(AgentUpdate::Usage { used, size: self.window });
                 }
             }
-            EventData::RequestContext(context) => window = context.window,
-            EventData::TitleSet(title) => updates.push(AgentUpdate::Title(title.title.clone())),
+            EventData::InboxSpliced(splice) if splice.reason == InboxSpliced::DISCARDED => {
+                splice.removed.iter().for_each(|id| self.show_unsent(id));
+            }
+            EventData::RequestContext(context) => self.window = context.window,
+            EventData::TitleSet(title) => {
+                self.updates.push(AgentUpdate::Title(title.title.clone()));
+            }
             _ => {}
         }
     }
-    updates
+
+    /// Input that was still queued when the process died.
+    fn show_unsent(&mut self, id: &MessageId) {
+        // Where events are lost, the removal that says that it was read can be among them.
+        let Some(message) = self.queued.get(id).filter(|_| !self.sent.contains(id)) else { return };
+        self.updates.push(said(message));
+        self.updates.push(AgentUpdate::Notice {
+            level: NoticeLevel::Warning,
+            title: "This message was not sent: Bridle was stopped before its turn came.".to_owned(),
+            detail: Some("Send it again if it still holds.".to_owned()),
+        });
+    }
+}
+
+fn said(message: &UserMessage) -> AgentUpdate {
+    AgentUpdate::UserMessage { id: message.id.clone(), content: message.content.clone() }
 }
 
 /// Stands where the lost events would be shown.

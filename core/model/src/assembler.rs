@@ -23,12 +23,25 @@ pub struct Assembled {
     pub usage: Usage,
 }
 
+/// What may be kept of an answer so far and was not taken before.
+#[derive(Debug)]
+pub struct Fresh {
+    /// Whether the first block's text goes on where the last taken text ended.
+    pub continues: bool,
+    /// The blocks, of text only the fresh part.
+    pub blocks: Vec<TimedBlock>,
+    /// What the answer cost so far.
+    pub usage: Usage,
+}
+
 /// One block between its start and the end of the answer.
 #[derive(Debug)]
 struct Slot {
     index: u32,
     started_at: UnixMillis,
     content: SlotContent,
+    /// How many bytes of its text were taken; 1 for another block that was.
+    taken: usize,
 }
 
 #[derive(Debug)]
@@ -58,7 +71,7 @@ impl Assembler {
                     BlockKind::Text => SlotContent::PartialText(String::new()),
                     _ => SlotContent::Partial,
                 };
-                self.slots.push(Slot { index: *index, started_at: time, content });
+                self.slots.push(Slot { index: *index, started_at: time, content, taken: 0 });
             }
             Chunk::TextDelta { index, text } => {
                 if let Some(Slot { content: SlotContent::PartialText(so_far), .. }) =
@@ -90,6 +103,24 @@ impl Assembler {
         Assembled { blocks, stop: None, usage: self.usage }
     }
 
+    /// Takes what [`Assembler::finish_interrupted`] would keep now and was not taken before. It
+    /// goes no further than a block that is not complete, so that pieces taken one after the
+    /// other are the answer's beginning.
+    pub fn take_fresh(&mut self, time: UnixMillis) -> Fresh {
+        let mut fresh = Fresh { continues: false, blocks: Vec::new(), usage: self.usage };
+        for slot in &mut self.slots {
+            let continues = slot.taken > 0;
+            if let Some(block) = slot.take_fresh(time) {
+                fresh.continues |= continues;
+                fresh.blocks.push(block);
+            }
+            if !matches!(slot.content, SlotContent::Complete { .. }) {
+                break;
+            }
+        }
+        fresh
+    }
+
     /// The block that chunks with `index` belong to. The newest one is nearly always meant.
     fn slot(&mut self, index: u32) -> Option<&mut Slot> {
         self.slots.iter_mut().rev().find(|slot| slot.index == index)
@@ -97,6 +128,25 @@ impl Assembler {
 }
 
 impl Slot {
+    fn take_fresh(&mut self, time: UnixMillis) -> Option<TimedBlock> {
+        let (text, ended_at) = match &self.content {
+            SlotContent::PartialText(text) => (text, time),
+            SlotContent::Complete { block: Block::Text { text }, ended_at } => (text, *ended_at),
+            SlotContent::Complete {
+                block: block @ (Block::Thinking { .. } | Block::RedactedThinking { .. }),
+                ended_at,
+            } if self.taken == 0 => {
+                self.taken = 1;
+                let (started_at, ended_at, block) = (self.started_at, *ended_at, block.clone());
+                return Some(TimedBlock { started_at, ended_at, block });
+            }
+            _ => return None,
+        };
+        let text = text.get(self.taken..).filter(|text| !text.is_empty())?.to_owned();
+        self.taken = self.taken.saturating_add(text.len());
+        Some(TimedBlock { started_at: self.started_at, ended_at, block: Block::Text { text } })
+    }
+
     fn complete(self) -> Option<TimedBlock> {
         match self.content {
             SlotContent::Complete { block, ended_at } => {
@@ -172,6 +222,28 @@ mod tests {
             format!("{}-{} {json}", timed.started_at.0, timed.ended_at.0)
         };
         assembled.blocks.iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_is_taken_piece_by_piece_is_what_an_interruption_keeps() {
+        let mut assembler = cut_off();
+        let first = assembler.take_fresh(UnixMillis(10));
+        assert!(!first.continues);
+        let taken = outline(&Assembled { blocks: first.blocks, stop: None, usage: first.usage });
+        assert_eq!(taken, outline(&cut_off().finish_interrupted(UnixMillis(10))));
+        assert!(assembler.take_fresh(UnixMillis(11)).blocks.is_empty());
+        assembler.push(&Chunk::TextDelta { index: 2, text: " and".to_owned() }, UnixMillis(12));
+        assembler.push(&Chunk::BlockStart { index: 3, kind: BlockKind::Thinking }, UnixMillis(12));
+        let next = assembler.take_fresh(UnixMillis(13));
+        assert!(next.continues);
+        let blocks: Vec<_> = next.blocks.into_iter().map(|timed| timed.block).collect();
+        assert_eq!(blocks, [text(" and")]);
+        assembler.push(&Chunk::BlockEnd { index: 2, block: text("Half and") }, UnixMillis(14));
+        assembler.push(&Chunk::BlockEnd { index: 3, block: thinking() }, UnixMillis(15));
+        let last = assembler.take_fresh(UnixMillis(16));
+        assert!(!last.continues, "a new block begins");
+        let blocks: Vec<_> = last.blocks.into_iter().map(|timed| timed.block).collect();
+        assert_eq!(blocks, [thinking()]);
     }
 
     #[test]

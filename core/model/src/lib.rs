@@ -20,7 +20,7 @@ mod sse;
 
 pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits};
 pub use anthropic::AnthropicAdapter;
-pub use assembler::{Assembled, Assembler};
+pub use assembler::{Assembled, Assembler, Fresh};
 pub use catalogue::{Catalogue, CatalogueModel, CatalogueProvider, Dialect, Thinking};
 pub use chunk::{BlockKind, Chunk, StopReason};
 pub use failure::{FailureCode, ModelFailure};

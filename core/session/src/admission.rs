@@ -3,7 +3,7 @@
 //! Only facts that hold for every honest history are rules here: a log that breaks one could not
 //! be sent to a model or not be repaired. What a driver should do is not a rule.
 
-use crate::content::Content;
+use crate::content::{Block, Content};
 use crate::event::SurfaceOp;
 use crate::id::{StepNumber, ToolCallId, TurnNumber};
 use crate::state::SessionState;
@@ -23,6 +23,13 @@ impl SessionState {
             EventData::StepEnd(end) => {
                 self.in_step(end.turn, end.step)?;
                 self.calls_settled()
+            }
+            EventData::AssistantPartial(partial) => {
+                self.in_step(partial.turn, partial.step)?;
+                self.calls_settled()?;
+                hold(!partial.blocks.is_empty(), "has no content")?;
+                let calls = partial.blocks.iter().any(|timed| !is_safe_to_keep(&timed.block));
+                hold(!calls, "holds a block that is of use only in a whole answer")
             }
             EventData::AssistantAttempt(attempt) => self.in_step(attempt.turn, attempt.step),
             EventData::LlmRetry(retry) => self.in_step(retry.turn, retry.step),
@@ -138,6 +145,10 @@ fn admit_answer(answer: &AssistantMessage) -> Rule {
     hold(!answer.blocks.is_empty(), "has no content")?;
     let ids: Vec<_> = answer.tool_calls().map(|(id, ..)| id).collect();
     hold(all_distinct(&ids), "uses a tool call id twice")
+}
+
+fn is_safe_to_keep(block: &Block) -> bool {
+    matches!(block, Block::Text { .. } | Block::Thinking { .. } | Block::RedactedThinking { .. })
 }
 
 /// A log is read line by line, so raw JSON in it must not bring its own line ends.

@@ -135,7 +135,8 @@ impl Session {
                 let lost: HashSet<_> = lost.map(|call| call.id.clone()).collect();
                 self.disown_calls(|id| lost.contains(id));
             }
-            (EventData::StepEnd(_) | EventData::TurnEnd(_), _) | (_, Some(_)) => {
+            (EventData::AssistantPartial(_) | EventData::StepEnd(_) | EventData::TurnEnd(_), _)
+            | (_, Some(_)) => {
                 self.disown_calls(|_| true);
             }
             _ => (),
@@ -163,6 +164,7 @@ impl SessionState {
         self.has_human_message = true;
         // A person may have made the mode stricter there; what they configured holds again.
         self.mode = None;
+        self.partial = None;
     }
 
     /// Moves to the state in which the event was appended, as far as it tells.
@@ -194,6 +196,7 @@ impl SessionState {
                 return;
             }
             EventData::StepEnd(end) => (end.turn, end.step),
+            EventData::AssistantPartial(partial) => (partial.turn, partial.step),
             EventData::AssistantAttempt(attempt) => (attempt.turn, attempt.step),
             EventData::LlmRetry(retry) => (retry.turn, retry.step),
             EventData::LlmRetryStarted(retry) => (retry.turn, retry.step),

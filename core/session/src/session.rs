@@ -167,7 +167,7 @@ impl Session {
     }
 
     /// What must be appended so that the log is at rest: `log/gap` for events that were found
-    /// lost, results for calls without one in the
+    /// lost, an answer that was being streamed as an interrupted one, results for calls without one in the
     /// model's order, then `step/end`, then `turn/end{interrupted}`, then the removal of input
     /// that is still queued. Empty for a log at rest. Deterministic; append the drafts with
     /// [`Session::last_time`].

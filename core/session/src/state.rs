@@ -3,13 +3,13 @@
 //! The fold is kept up to date by each append, so reading it costs nothing. It holds nothing that
 //! the events do not say, and it decides nothing: the rules over it are in `admission`.
 
-use crate::content::UserSource;
+use crate::content::{Block, TimedBlock, UserSource};
 use crate::damage::Gap;
 use crate::event::SurfaceOp;
 use crate::id::{MessageId, Route, SeriesNumber, StepNumber, ToolCallId, TurnNumber};
 use crate::vocabulary::{
-    AssistantMessage, EventData, InboxSpliced, LogGap, RequestContext, RequestHeader, Usage,
-    UserMessage,
+    AssistantMessage, AssistantPartial, EventData, InboxSpliced, LogGap, RequestContext,
+    RequestHeader, Usage, UserMessage,
 };
 
 /// The state of a session after its last event.
@@ -25,6 +25,9 @@ pub struct SessionState {
     pub step_open: bool,
     /// The tool calls of the last answer that have no `tool/result`, in the model's order.
     pub open_calls: Vec<OpenCall>,
+    /// The answer that is being streamed, as far as it is recorded: its pieces joined. From
+    /// `assistant/partial`; void once the attempt is settled or has failed.
+    pub partial: Option<AssistantPartial>,
     /// Input that was queued and has not left the queue, oldest first. From `agent/inbox/spliced`.
     pub inbox: Vec<UserMessage>,
     /// The frame of the current series. The last `request/header`.
@@ -94,9 +97,11 @@ impl SessionState {
                 (self.turn, self.turn_open) = (start.turn, true);
                 (self.step, self.step_open) = (StepNumber::default(), false);
             }
-            EventData::TurnEnd(_) => self.turn_open = false,
+            EventData::TurnEnd(_) => (self.turn_open, self.partial) = (false, None),
             EventData::StepStart(start) => (self.step, self.step_open) = (start.step, true),
-            EventData::StepEnd(_) => self.step_open = false,
+            EventData::StepEnd(_) => (self.step_open, self.partial) = (false, None),
+            EventData::AssistantPartial(piece) => self.streamed(piece),
+            EventData::AssistantAttempt(_) => self.partial = None,
             EventData::UserMessage(message) => {
                 self.has_human_message |= message.source == UserSource::Human;
             }
@@ -122,7 +127,6 @@ impl SessionState {
             EventData::TitleSet(title) => self.title = Some(title.title.clone()),
             EventData::SystemMessage(_)
             | EventData::ToolResult(_)
-            | EventData::AssistantAttempt(_)
             | EventData::ApprovalAsked(_)
             | EventData::ApprovalDecided(_)
             | EventData::LlmRetry(_)
@@ -139,8 +143,28 @@ impl SessionState {
         }
     }
 
+    fn streamed(&mut self, piece: &AssistantPartial) {
+        let Some(so_far) = self.partial.as_mut().filter(|so_far| so_far.id == piece.id) else {
+            self.partial = Some(piece.clone());
+            return;
+        };
+        let mut fresh = piece.blocks.iter();
+        if piece.continues
+            && let Some(TimedBlock { block: Block::Text { text }, ended_at, .. }) =
+                so_far.blocks.last_mut()
+            && let Some(TimedBlock { block: Block::Text { text: more }, ended_at: later, .. }) =
+                fresh.next()
+        {
+            text.push_str(more);
+            *ended_at = *later;
+        }
+        so_far.blocks.extend(fresh.cloned());
+        so_far.usage = piece.usage;
+    }
+
     fn answered(&mut self, answer: &AssistantMessage) {
         self.usage = Some(answer.usage);
+        self.partial = None;
         self.open_calls.extend(answer.tool_calls().map(|(id, name, _)| OpenCall {
             id: id.clone(),
             name: name.to_owned(),

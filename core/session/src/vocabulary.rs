@@ -155,6 +155,27 @@ impl Usage {
     }
 }
 
+/// A piece of an answer that is still streamed. The pieces of one message in their order are its
+/// beginning; they count only until the attempt is settled or has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssistantPartial {
+    /// Which turn.
+    pub turn: TurnNumber,
+    /// Which step of it.
+    pub step: StepNumber,
+    /// The message's id, the same as on the live stream; another one for each attempt.
+    pub id: MessageId,
+    /// Whether the text of the first block goes on where the last piece ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub continues: bool,
+    /// What came since the last piece: text as it stands, reasoning in complete blocks only.
+    pub blocks: Vec<TimedBlock>,
+    /// Who answers.
+    pub route: Route,
+    /// What it cost so far.
+    pub usage: Usage,
+}
+
 /// A request that failed or was retried; kept for diagnosis, never shown to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssistantAttempt {
@@ -253,6 +274,11 @@ pub struct InboxSpliced {
     /// Why they left: `claimed`, `cancelled`, `discarded: restart`. Empty for insertions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+}
+
+impl InboxSpliced {
+    /// Why input left the queue of a session whose process died: nobody has read it.
+    pub const DISCARDED: &str = "discarded: restart";
 }
 
 /// A person was asked whether one call may run.
@@ -402,6 +428,7 @@ vocabulary! {
     SystemMessage = "system/message",
     UserMessage = "user/message",
     AssistantMessage = "assistant/message",
+    AssistantPartial = "assistant/partial",
     AssistantAttempt = "assistant/attempt",
     ToolCall = "tool/call",
     ToolResult = "tool/result",
@@ -434,7 +461,8 @@ impl EventData {
     pub fn is_ignorable(&self) -> bool {
         matches!(
             self,
-            Self::AssistantAttempt(_)
+            Self::AssistantPartial(_)
+                | Self::AssistantAttempt(_)
                 | Self::LlmRetry(_)
                 | Self::LlmRetryStarted(_)
                 | Self::TitleSet(_)

@@ -13,9 +13,10 @@ use bridle_session::{
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::Driver;
 use super::calls::Call;
 use super::halt::{Halt, stored};
+use super::partial::Keeper;
+use super::{Driver, pause};
 use crate::update::{AgentUpdate, NoticeLevel};
 
 /// A wait as long as this is told to the person even if nothing was shown yet.
@@ -51,7 +52,8 @@ impl Driver {
             let window = call.limits().window;
             let route = call.route().clone();
             let id = MessageId::new(format!("answer-{}-{step}-{attempt}", self.turn));
-            match self.attempt(call, &id, token).await {
+            let mut keeper = Keeper::new(step, id.clone(), route.clone(), self.recorder.now());
+            match self.attempt(call, &id, &mut keeper, token).await {
                 Attempt::Answered(answer) if is_empty(&answer) && was_empty => {
                     return Ok(Answer::Empty);
                 }
@@ -98,19 +100,32 @@ impl Driver {
         &mut self,
         call: PreparedCall,
         id: &MessageId,
+        keeper: &mut Keeper,
         token: &CancellationToken,
     ) -> Attempt {
         let mut chunks = call.stream(self.model_request(), token.child_token());
         let mut assembler = Assembler::new();
         let mut shown = false;
         loop {
-            let next = AssertUnwindSafe(chunks.next()).catch_unwind();
-            let failure = match self.drive(next).await {
+            // A chunk that is there comes first: text is recorded late only when the stream stalls.
+            let next = async {
+                tokio::select! {
+                    biased;
+                    next = AssertUnwindSafe(chunks.next()).catch_unwind() => Some(next),
+                    () = pause(&mut keeper.pause) => None,
+                }
+            };
+            let Some(next) = self.drive(next).await else {
+                self.record_partial(keeper, &mut assembler);
+                continue;
+            };
+            let failure = match next {
                 Ok(Some(Ok(chunk))) => {
                     assembler.push(&chunk, self.recorder.now());
                     if matches!(chunk, Chunk::Stop(_)) {
                         return Attempt::Answered(assembler.finish());
                     }
+                    self.keep_partial(keeper, &mut assembler, text_of(&chunk));
                     shown |= self.show(chunk, id, token).await;
                     continue;
                 }
@@ -243,6 +258,14 @@ impl Driver {
         }
         self.recorder.append(LlmRetryStarted { turn, step, attempt })?;
         Ok(())
+    }
+}
+
+/// How many bytes of text a person is shown of the chunk.
+fn text_of(chunk: &Chunk) -> usize {
+    match chunk {
+        Chunk::TextDelta { text, .. } | Chunk::ThinkingDelta { text, .. } => text.len(),
+        _ => 0,
     }
 }
 

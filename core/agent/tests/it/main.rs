@@ -8,6 +8,7 @@
 )]
 
 mod cancel;
+mod crashes;
 mod model_failures;
 mod resume;
 mod rig;

@@ -17,8 +17,8 @@ use bridle_model::{
     PreparedCall, RetryPolicy, RouteLimits, StopReason, ToolSpec,
 };
 use bridle_session::{
-    Block, Content, EventData, Header, Message, MessageId, Route, Session, SessionId, ToolCallId,
-    UnixMillis, Usage,
+    Block, Content, Draft, EventData, Header, Message, MessageId, Route, Session, SessionId,
+    ToolCallId, UnixMillis, Usage,
 };
 use bridle_store::{LogWriter, MemoryStore, SessionStore as _};
 use futures::stream::{BoxStream, StreamExt as _};
@@ -29,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub(crate) enum Play {
     Chunk(Chunk),
+    /// The chunk comes this much later.
+    Later(Duration, Chunk),
     Fail(ModelFailure),
     /// Says that it got here, then is silent until the request is cancelled.
     Hang(Arc<Notify>),
@@ -83,6 +85,7 @@ pub(crate) fn failure(code: FailureCode) -> ModelFailure {
 /// A model that plays its answers in order and keeps what it was asked.
 #[derive(Clone, Default)]
 pub(crate) struct ScriptedModel {
+    clock: TestClock,
     answers: Arc<Mutex<VecDeque<Vec<Play>>>>,
     requests: Arc<Mutex<Vec<String>>>,
 }
@@ -106,15 +109,20 @@ impl ModelAdapter for ScriptedModel {
     ) -> BoxStream<'static, Result<Chunk, ModelFailure>> {
         self.requests.lock().unwrap().push(outline(&request));
         let answer = self.answers.lock().unwrap().pop_front().expect("an answer is scripted");
+        let clock = self.clock.clone();
         futures::stream::iter(answer)
             .then(move |play| {
-                let token = token.clone();
+                let (token, clock) = (token.clone(), clock.clone());
                 async move {
                     if token.is_cancelled() {
                         return Err(failure(FailureCode::Cancelled));
                     }
                     match play {
                         Play::Chunk(chunk) => Ok(chunk),
+                        Play::Later(time, chunk) => {
+                            *clock.passed.lock().unwrap() += time;
+                            Ok(chunk)
+                        }
                         Play::Fail(failure) => Err(failure),
                         Play::Panic => panic!("scripted"),
                         Play::Hang(reached) => {
@@ -176,16 +184,17 @@ impl ModelSource for ScriptedModel {
     }
 }
 
-/// A clock that stands still and whose sleeps end at once, or never when it is told to hold.
+/// A clock that the script moves and whose sleeps end at once, or never when it is told to hold.
 #[derive(Clone, Default)]
 pub(crate) struct TestClock {
+    passed: Arc<Mutex<Duration>>,
     pub(crate) slept: Arc<Mutex<Vec<Duration>>>,
     pub(crate) hold: Arc<Mutex<Option<Arc<Notify>>>>,
 }
 
 impl Clock for TestClock {
     fn now(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH
+        SystemTime::UNIX_EPOCH + *self.passed.lock().unwrap()
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
@@ -338,6 +347,19 @@ pub(crate) struct Rig {
 
 pub(crate) const SESSION: &str = "00000000-0000-7000-8000-000000000000";
 
+pub(crate) fn header() -> Header {
+    Header {
+        format: Header::FORMAT,
+        id: SessionId::new(SESSION),
+        created_at: UnixMillis(0),
+        cwd: "/ws".into(),
+        extra_roots: Vec::new(),
+        parent: None,
+        origin: "test".to_owned(),
+        delegation_depth: 0,
+    }
+}
+
 impl Rig {
     pub(crate) fn new(tools: Vec<Arc<dyn Tool>>) -> Self {
         Self::with(tools, Mode::Ask, 20)
@@ -354,23 +376,28 @@ impl Rig {
 
     fn start(tools: Vec<Arc<dyn Tool>>, mode: Mode, max_steps: u32, route: Option<Route>) -> Self {
         let store = Arc::new(MemoryStore::new());
-        let header = Header {
-            format: Header::FORMAT,
-            id: SessionId::new(SESSION),
-            created_at: UnixMillis(0),
-            cwd: "/ws".into(),
-            extra_roots: Vec::new(),
-            parent: None,
-            origin: "test".to_owned(),
-            delegation_depth: 0,
-        };
-        let writer = store.create(&header).unwrap();
-        Self::launch(store, Session::new(header), writer, |parts| {
+        let session = Session::new(header());
+        let writer = store.create(session.header()).unwrap();
+        Self::launch(store, session, writer, |parts| {
             parts.tools = tools;
             parts.mode = mode;
             parts.max_steps = max_steps;
             parts.route = route;
         })
+    }
+
+    /// A session whose process died behind these events.
+    pub(crate) async fn after_a_crash(drafts: impl IntoIterator<Item = Draft>) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let mut session = Session::new(header());
+        let writer = store.create(session.header()).unwrap();
+        for draft in drafts {
+            writer.append(session.append(draft, UnixMillis(0)).unwrap()).unwrap();
+        }
+        writer.flush().await.unwrap();
+        drop(writer);
+        let opened = store.open(&session.header().id).unwrap();
+        Self::launch(store, opened.session, opened.writer, |_| {})
     }
 
     /// The session after its process ended, in one whose user allows these modes.
@@ -389,8 +416,8 @@ impl Rig {
         change: impl FnOnce(&mut AgentParts),
     ) -> Self {
         let id = session.header().id.clone();
-        let model = ScriptedModel::default();
         let clock = TestClock::default();
+        let model = ScriptedModel { clock: clock.clone(), ..ScriptedModel::default() };
         let approver = ScriptedApprover::default();
         let (sender, updates) = mpsc::channel(UPDATES);
         let mut parts = AgentParts {

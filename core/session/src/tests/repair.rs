@@ -65,3 +65,65 @@ fn a_turn_that_has_no_step_yet_is_ended() {
     ]];
     expected.assert_eq(&added(&session([turn_start(1)])));
 }
+
+fn text(text: &str) -> Block {
+    Block::Text { text: text.to_owned() }
+}
+
+fn thinking() -> Block {
+    Block::Thinking { text: "hm".into(), signature: Some("s".into()) }
+}
+
+/// A step whose answer is being streamed.
+fn streaming(pieces: impl IntoIterator<Item = Draft>) -> Session {
+    session([turn_start(1), step_start(1, 1), user("u")].into_iter().chain(pieces))
+}
+
+#[test]
+fn an_answer_in_mid_stream_is_kept_as_interrupted() {
+    let session = streaming([
+        piece("m", thinking(), false),
+        piece("m", text("One"), false),
+        piece("m", text(" and"), true),
+        piece("m", text("two"), false),
+    ]);
+    let expected = expect![[r#"
+        {"seq":7,"time":1007,"type":"assistant/message","data":{"id":"m","blocks":[{"started_at":1,"ended_at":2,"block":{"type":"thinking","text":"hm","signature":"s"}},{"started_at":1,"ended_at":2,"block":{"type":"text","text":"One and"}},{"started_at":1,"ended_at":2,"block":{"type":"text","text":"two"}}],"route":{"provider":"demo","model":"scripted"},"stop":"interrupted","usage":{"input":3,"output":1,"cache_read":0,"cache_write":0},"interrupted":true},"surface_op":"append"}
+        {"seq":8,"time":1007,"type":"step/end","data":{"turn":1,"step":1}}
+        {"seq":9,"time":1007,"type":"turn/end","data":{"turn":1,"reason":{"kind":"interrupted"}}}"#]];
+    expected.assert_eq(&added(&session));
+}
+
+#[test]
+fn reasoning_alone_is_no_answer() {
+    let session = streaming([piece("m", thinking(), false), piece("m", text(" "), false)]);
+    assert_eq!(surface(&repaired(&session)), ["user:u"]);
+}
+
+#[test]
+fn a_settled_or_failed_attempt_voids_its_pieces() {
+    let half = || piece("m", text("half"), false);
+    let settled = streaming([half(), answer("m")]);
+    assert_eq!(surface(&repaired(&settled)), ["user:u", "answer:m"]);
+    let failed = streaming([half(), failed_attempt(1, 1)]);
+    assert_eq!(surface(&repaired(&failed)), ["user:u"]);
+    // The next attempt has another id; its pieces replace what is there, whatever is missing.
+    let again = streaming([half(), piece("n", text("other"), false)]);
+    let state = again.state().partial.clone().unwrap();
+    assert_eq!((state.id.as_str(), state.blocks.len()), ("n", 1));
+}
+
+#[test]
+fn a_piece_belongs_to_the_open_step_and_holds_what_may_be_kept() {
+    let call = Block::ToolCall { id: ToolCallId::new("c"), name: "n".into(), arguments: "".into() };
+    let open = streaming([]);
+    assert_eq!(
+        refusal(&open, piece("m", call, false)),
+        "assistant/partial: holds a block that is of use only in a whole answer"
+    );
+    let idle = session([]);
+    assert_eq!(
+        refusal(&idle, piece("m", text("x"), false)),
+        "assistant/partial: is not of the open step"
+    );
+}

@@ -24,7 +24,7 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
     let (turn, step) = (state.turn.0, state.step.0);
     let call = state.open_calls.get(usize::from(*number) % 3).map(|call| call.id.to_string());
     let call = call.as_deref().unwrap_or("c0");
-    match kind % 16 {
+    match kind % 18 {
         0 => turn_start(turn + 1),
         1 => turn_end(turn),
         2 => step_start(turn, step + 1),
@@ -47,6 +47,11 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
             }),
             None => request_header(state.series().0 + u64::from(*number) % 3),
         },
+        15 => {
+            let block = Block::Text { text: text.clone() };
+            piece_of((turn, step), &format!("m{step}"), block, number % 2 == 0)
+        }
+        16 if number % 4 == 0 => failed_attempt(turn, step),
         _ => replace_some(session, usize::from(*number), user(text)),
     }
 }

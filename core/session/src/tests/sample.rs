@@ -120,6 +120,30 @@ pub(crate) fn answer(id: &str) -> Draft {
     Draft::new(answer_message(id, [Block::Text { text: "done".into() }]))
 }
 
+/// A piece of a streamed answer in the first step of the first turn.
+pub(crate) fn piece(id: &str, block: Block, continues: bool) -> Draft {
+    piece_of((1, 1), id, block, continues)
+}
+
+pub(crate) fn piece_of((turn, step): (u64, u64), id: &str, block: Block, continues: bool) -> Draft {
+    Draft::new(AssistantPartial {
+        turn: TurnNumber(turn),
+        step: StepNumber(step),
+        id: MessageId::new(id),
+        continues,
+        blocks: vec![timed(block)],
+        route: Route::parse("demo/scripted").unwrap(),
+        usage: Usage { input: 3, output: 1, ..Usage::default() },
+    })
+}
+
+pub(crate) fn failed_attempt(turn: u64, step: u64) -> Draft {
+    let failure =
+        Failure { code: "transport".into(), message: "m".into(), status: None, request_id: None };
+    let (turn, step) = (TurnNumber(turn), StepNumber(step));
+    Draft::new(AssistantAttempt { turn, step, attempt: 1, failure })
+}
+
 /// An answer that asks for the tool `read` once for each id.
 pub(crate) fn calls(id: &str, ids: &[&str]) -> Draft {
     let call = |id: &&str| Block::ToolCall {
