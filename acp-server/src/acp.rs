@@ -28,4 +28,6 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
+#[cfg(fuzzing)]
+pub use inbound::fuzz_line;
 pub use serve::serve;

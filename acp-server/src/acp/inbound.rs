@@ -138,3 +138,15 @@ impl<R: AsyncRead + Send + Unpin + 'static> Inbound<R> {
 
 #[cfg(test)]
 mod tests;
+
+/// For the fuzz target: what the SDK would get of a line, every repair applied.
+#[cfg(fuzzing)]
+pub fn fuzz_line(line: &[u8]) -> Option<String> {
+    let envelope::Message::Request(mut request) = envelope::classify(line.to_vec()) else {
+        return None;
+    };
+    let repairs = [handshake::repair, setup::repair, prompt::repair];
+    let changed = repairs.into_iter().filter_map(|repair| repair(&mut request.params).ok());
+    let changed = changed.fold(false, |any, one| any || one);
+    Some(request.into_line(changed))
+}

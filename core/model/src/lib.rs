@@ -27,3 +27,5 @@ pub use failure::{FailureCode, ModelFailure};
 pub use http::{HttpClient, Secret};
 pub use request::{Effort, ModelRequest, ToolSpec};
 pub use retry::RetryPolicy;
+#[cfg(fuzzing)]
+pub use sse::fuzz_sse;

@@ -37,6 +37,22 @@ pub(crate) struct SseParser {
     limit: usize,
 }
 
+/// For the fuzz target: the events of `bytes` when they arrive in pieces of `size`; `None` when one
+/// is too large.
+#[cfg(fuzzing)]
+pub fn fuzz_sse(bytes: &[u8], size: usize) -> Option<Vec<(String, String)>> {
+    let mut parser = SseParser::new();
+    let mut events = Vec::new();
+    for piece in bytes.chunks(size.max(1)) {
+        let keep = |event: SseEvent<'_>| {
+            events.push((event.name.to_owned(), event.data.to_owned()));
+            Ok::<_, EventTooLarge>(())
+        };
+        parser.push(piece, keep).ok()?;
+    }
+    Some(events)
+}
+
 impl SseParser {
     pub(crate) fn new() -> Self {
         Self::with_limit(MAX_EVENT_BYTES)

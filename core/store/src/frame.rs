@@ -95,6 +95,21 @@ impl<'a> Frames<'a> {
     }
 }
 
+/// For the fuzz target: unpacks every frame in `bytes`, damage skipped, and counts them.
+#[cfg(fuzzing)]
+pub fn fuzz_frames(bytes: &[u8]) -> usize {
+    let Ok(mut frames) = Frames::new(bytes) else { return 0 };
+    let mut count = 0;
+    loop {
+        while frames.next().is_some() {
+            count += 1;
+        }
+        let Some(later) = frames.find_later() else { return count };
+        assert!(later > frames.offset() && later < bytes.len(), "the search goes forward");
+        frames.offset = later;
+    }
+}
+
 /// Unpacks the frame at the start of `bytes`: its content and its length.
 fn decode(decompressor: &mut Decompressor<'static>, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     if !bytes.starts_with(&MAGIC) || bytes.get(MAGIC.len())? & CHECKSUM_FLAG == 0 {

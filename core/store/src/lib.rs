@@ -23,6 +23,8 @@ use std::sync::Arc;
 use bridle_session::{Header, LogGap, Session, SessionId};
 
 pub use file::{FileStore, VerifyReport};
+#[cfg(fuzzing)]
+pub use frame::fuzz_frames;
 pub use memory::MemoryStore;
 pub use writer::LogWriter;
 

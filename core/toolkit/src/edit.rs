@@ -3,6 +3,9 @@
 mod matching;
 mod nearest;
 
+#[cfg(fuzzing)]
+pub use matching::fuzz_edit;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -26,6 +26,8 @@ use bridle_compose::SystemClock;
 use bridle_world::Roots;
 use bridle_world::process::Processes;
 
+#[cfg(fuzzing)]
+pub use edit::fuzz_edit;
 pub use prompt::system_prompt;
 
 /// What the tools of a session work on.

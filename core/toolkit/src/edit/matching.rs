@@ -46,6 +46,13 @@ pub(super) enum Problem {
     NoChange,
 }
 
+/// For the fuzz target: the body after one replacement, or `None` when it is refused.
+#[cfg(fuzzing)]
+pub fn fuzz_edit(body: &str, old_text: &str, new_text: &str) -> Option<String> {
+    let replacement = Replacement { old_text, new_text, all: false };
+    apply(body, &[replacement]).ok().map(|applied| applied.body)
+}
+
 /// Applies all replacements to the body of a text.
 pub(super) fn apply(body: &str, replacements: &[Replacement<'_>]) -> Result<Applied, Problem> {
     let view = LineEndView::of(body);
