@@ -264,7 +264,7 @@ fn a_malformed_stream_is_not_quoted() {
     let secret = json!({"type": "content_block_stop", "index": "MARKER"});
     let failure = decode(&[start(), secret]).unwrap_err();
     assert!(!failure.message.contains("MARKER"), "{failure}");
-    assert!(failure.message.ends_with("an unexpected shape at column 17"), "{failure}");
+    assert!(failure.message.ends_with("an unexpected shape at column 45"), "{failure}");
 }
 
 #[test]
