@@ -4,15 +4,15 @@
 //! reads, and cuts a torn end only after the rest has been folded, so a log that cannot be read
 //! is never changed.
 
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bridle_session::{EventCount, Header, Seq, SessionId, UnixMillis};
-use fs_err::{File, OpenOptions};
 
+use crate::disk::{Disk, DiskFile, Guard, Open, RealDisk};
 use crate::file_sink::FileSink;
-use crate::folder::{self, open_private};
-use crate::lock::{Lock, LockError};
+use crate::lock::LockError;
 use crate::log::{DecodedLog, encode_header, unreadable};
 use crate::sink::LogFile;
 use crate::{Damage, Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError};
@@ -27,6 +27,7 @@ const MAX_COPY_NAMES: u64 = 1000;
 #[derive(Clone, Debug)]
 pub struct FileStore {
     sessions: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 /// What a check of a stored log found.
@@ -50,7 +51,11 @@ impl FileStore {
     /// A store in `state` (the folder that holds `sessions/`); creates it with mode 0700 when the
     /// first session is flushed.
     pub fn new(state: impl Into<PathBuf>) -> Self {
-        Self { sessions: state.into().join("sessions") }
+        Self::on(Arc::new(RealDisk), state)
+    }
+
+    pub(crate) fn on(disk: Arc<dyn Disk>, state: impl Into<PathBuf>) -> Self {
+        Self { sessions: state.into().join("sessions"), disk }
     }
 
     /// Where the log of a session is or would be.
@@ -97,10 +102,11 @@ impl SessionStore for FileStore {
             tracing::warn!(session = %id, "the log is {damage}");
         }
         let session = log.fold()?;
-        let file = open_private(&folder.log(), OpenOptions::new().append(true))?;
+        let mut file = folder.disk.open(&folder.log(), Open::Existing)?;
+        folder.make_durable(&mut *file)?;
         let torn = bytes.get(valid_len..).unwrap_or_default();
-        let recovery = Recovery { damage, ..folder.cut_torn(&file, valid_len as u64, torn)? };
-        let sink = FileSink::open(folder, LogFile::new(Box::new(file), valid_len as u64), lock)?;
+        let recovery = Recovery { damage, ..folder.cut_torn(&mut *file, valid_len as u64, torn)? };
+        let sink = FileSink::open(folder, LogFile::new(file, valid_len as u64), lock)?;
         let writer = LogWriter::start(Box::new(sink), Seq(session.len().0), true)?;
         Ok(Opened { writer, session, recovery })
     }
@@ -115,13 +121,12 @@ impl SessionStore for FileStore {
 
     fn list(&self) -> Result<Listing, StoreError> {
         let mut listing = Listing::default();
-        let entries = match fs_err::read_dir(&self.sessions) {
-            Ok(entries) => entries,
+        let names = match self.disk.names(&self.sessions) {
+            Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
             Err(error) => return Err(error.into()),
         };
-        for entry in entries {
-            let name = entry?.file_name();
+        for name in names {
             let Some(id) = name.to_str().and_then(SessionId::parse) else { continue };
             match self.read(&id) {
                 // A folder without a log: its creation was never acknowledged to anyone.
@@ -143,13 +148,18 @@ fn torn_bytes(log: &DecodedLog, bytes: &[u8]) -> u64 {
 pub(crate) struct LogFolder {
     id: SessionId,
     path: PathBuf,
+    disk: Arc<dyn Disk>,
 }
 
 impl LogFolder {
     fn of(store: &FileStore, id: &SessionId) -> Result<Self, StoreError> {
         let id = SessionId::parse(id.as_str()).ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let path = store.sessions.join(id.as_str());
-        Ok(Self { id, path })
+        Ok(Self { id, path, disk: Arc::clone(&store.disk) })
+    }
+
+    pub(crate) fn disk(&self) -> &dyn Disk {
+        &*self.disk
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -160,8 +170,8 @@ impl LogFolder {
         self.path.join(format!("events.v{}.jsonl.zst", Header::FORMAT))
     }
 
-    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
-        Lock::acquire(&self.path.join("session.lock")).map_err(|error| match error {
+    pub(crate) fn lock(&self) -> Result<Box<dyn Guard>, StoreError> {
+        self.disk.lock(&self.path.join("session.lock")).map_err(|error| match error {
             LockError::Held(pid) => StoreError::Locked { id: self.id.clone(), pid },
             LockError::Io(error) => StoreError::Io(error),
         })
@@ -170,15 +180,12 @@ impl LogFolder {
     /// Refuses a session that a newer version has written or migrated, and one without a log.
     pub(crate) fn check_version(&self) -> Result<(), StoreError> {
         let not_found = || StoreError::NotFound(self.id.clone());
-        let entries = match fs_err::read_dir(&self.path) {
-            Ok(entries) => entries,
+        let names = match self.disk.names(&self.path) {
+            Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
             Err(error) => return Err(error.into()),
         };
-        let mut newest = None;
-        for entry in entries {
-            newest = newest.max(entry?.file_name().to_str().and_then(version_of));
-        }
+        let newest = names.iter().filter_map(|name| version_of(name.to_str()?)).max();
         match newest.ok_or_else(not_found)? {
             version if version > Header::FORMAT => {
                 Err(StoreError::Newer { id: self.id.clone(), version })
@@ -189,30 +196,34 @@ impl LogFolder {
 
     fn read(&self) -> Result<Vec<u8>, StoreError> {
         self.check_version()?;
-        let file = match File::open(self.log()) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(StoreError::NotFound(self.id.clone()));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let len = file.metadata()?.len();
-        if len > MAX_LOG {
-            return Err(unreadable(&self.id, format!("{len} bytes are more than {MAX_LOG}")));
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-        file.take(MAX_LOG).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        self.disk.read(&self.log(), MAX_LOG).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => StoreError::NotFound(self.id.clone()),
+            io::ErrorKind::FileTooLarge => unreadable(&self.id, error),
+            _ => error.into(),
+        })
+    }
+
+    /// Whoever wrote the log may have been killed before a sync. What was read from it is relied
+    /// on from now on, so it must not go with a power cut.
+    fn make_durable(&self, log: &mut dyn DiskFile) -> io::Result<()> {
+        log.sync()?;
+        self.disk.sync_folder(&self.path)?;
+        self.path.parent().map_or(Ok(()), |sessions| self.disk.sync_folder(sessions))
     }
 
     /// Keeps a copy of the torn bytes, and only then takes them off the log.
-    fn cut_torn(&self, log: &File, valid_len: u64, torn: &[u8]) -> Result<Recovery, StoreError> {
+    fn cut_torn(
+        &self,
+        log: &mut dyn DiskFile,
+        valid_len: u64,
+        torn: &[u8],
+    ) -> Result<Recovery, StoreError> {
         if torn.is_empty() {
             return Ok(Recovery::default());
         }
         let kept_at = self.keep(torn)?;
         log.set_len(valid_len)?;
-        log.sync_data()?;
+        log.sync()?;
         tracing::warn!(session = %self.id, bytes = torn.len(), "cut the torn end of a log");
         let torn_bytes = torn.len() as u64;
         Ok(Recovery { torn_bytes, kept_at: Some(kept_at), ..Recovery::default() })
@@ -223,11 +234,11 @@ impl LogFolder {
         let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
         for name in now..now.saturating_add(MAX_COPY_NAMES) {
             let path = self.path.join(format!("torn-{name}"));
-            match open_private(&path, OpenOptions::new().write(true).create_new(true)) {
+            match self.disk.open(&path, Open::New) {
                 Ok(mut copy) => {
                     copy.write_all(torn)?;
-                    copy.sync_all()?;
-                    folder::sync_folder(&self.path)?;
+                    copy.sync()?;
+                    self.disk.sync_folder(&self.path)?;
                     return Ok(path);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,

@@ -1,14 +1,12 @@
 //! Batches into a log file, which comes into being with the first of them.
 
-use std::io::{self, Write as _};
-
-use fs_err::{File, OpenOptions};
+use std::io;
 
 use crate::StoreError;
+use crate::disk::{DiskFile, Guard, Open};
 use crate::file::LogFolder;
-use crate::folder::{create_private, open_private, sync_folder};
+use crate::folder::create_private;
 use crate::frame::Encoder;
-use crate::lock::Lock;
 use crate::sink::{CommitError, LogFile, Sink};
 
 /// The writer's end of a log on the disk. Holds the lock.
@@ -16,7 +14,7 @@ pub(crate) struct FileSink {
     folder: LogFolder,
     encoder: Encoder,
     log: Log,
-    lock: Option<Lock>,
+    lock: Option<Box<dyn Guard>>,
 }
 
 enum Log {
@@ -32,7 +30,11 @@ impl FileSink {
     }
 
     /// A log that is there.
-    pub(crate) fn open(folder: LogFolder, log: LogFile, lock: Lock) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        folder: LogFolder,
+        log: LogFile,
+        lock: Box<dyn Guard>,
+    ) -> Result<Self, StoreError> {
         Ok(Self { folder, encoder: Encoder::new()?, log: Log::Open(log), lock: Some(lock) })
     }
 }
@@ -53,7 +55,7 @@ impl Sink for FileSink {
                     bytes.extend_from_slice(batch);
                 }
                 let file = self.create(&bytes)?;
-                self.log = Log::Open(LogFile::new(Box::new(file), bytes.len() as u64));
+                self.log = Log::Open(LogFile::new(file, bytes.len() as u64));
                 Ok(())
             }
         }
@@ -63,22 +65,22 @@ impl Sink for FileSink {
 impl FileSink {
     /// Writes and syncs the first bytes under another name, so that the log's own name appears
     /// with a complete header or not at all.
-    fn create(&mut self, bytes: &[u8]) -> Result<File, CommitError> {
+    fn create(&mut self, bytes: &[u8]) -> Result<Box<dyn DiskFile>, CommitError> {
         let path = self.folder.log();
         let draft = path.with_extension("new");
         let mut file = self.prepare(&draft).map_err(CommitError::NotWritten)?;
         if let Err(error) = file.write_all(bytes) {
             return Err(CommitError::NotWritten(error));
         }
-        file.sync_all().map_err(CommitError::Lost)?;
-        fs_err::rename(&draft, &path).map_err(CommitError::NotWritten)?;
-        sync_folder(self.folder.path()).map_err(CommitError::Lost)?;
+        file.sync().map_err(CommitError::Lost)?;
+        self.folder.disk().rename(&draft, &path).map_err(CommitError::NotWritten)?;
+        self.folder.disk().sync_folder(self.folder.path()).map_err(CommitError::Lost)?;
         Ok(file)
     }
 
     /// Makes the folder, takes its lock, and opens the empty draft in it.
-    fn prepare(&mut self, draft: &std::path::Path) -> io::Result<File> {
-        create_private(self.folder.path())?;
+    fn prepare(&mut self, draft: &std::path::Path) -> io::Result<Box<dyn DiskFile>> {
+        create_private(self.folder.disk(), self.folder.path())?;
         if self.lock.is_none() {
             self.lock = Some(self.folder.lock().map_err(io::Error::other)?);
         }
@@ -90,8 +92,6 @@ impl FileSink {
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
             }
         }
-        let file = open_private(draft, OpenOptions::new().append(true).create(true))?;
-        file.set_len(0)?;
-        Ok(file)
+        self.folder.disk().open(draft, Open::Empty)
     }
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use fs_err::{File, OpenOptions};
 
+use crate::disk::Disk;
+
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
@@ -21,32 +23,27 @@ pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result
     Ok(file)
 }
 
+/// Makes one folder that only its owner may use.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        Ok(()) => fs_err::set_permissions(path, std::fs::Permissions::from_mode(FOLDER_MODE)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+    }
+}
+
 /// Creates `path` and the parents that are missing, each for its owner only, and syncs the entry
 /// of each one that it creates.
-pub(crate) fn create_private(path: &Path) -> io::Result<()> {
-    if path.is_dir() {
+pub(crate) fn create_private(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    if disk.is_folder(path) {
         return Ok(());
     }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
-        create_private(parent)?;
+        create_private(disk, parent)?;
     }
-    match std::fs::DirBuilder::new().mode(FOLDER_MODE).create(path) {
-        Ok(()) => fs_err::set_permissions(path, std::fs::Permissions::from_mode(FOLDER_MODE))?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => (),
-        Err(error) => {
-            return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
-        }
-    }
+    disk.make_folder(path)?;
     // A folder whose entry may not be durable must not look finished to the next attempt.
-    parent.map_or(Ok(()), sync_folder).inspect_err(|_| drop(fs_err::remove_dir(path)))
-}
-
-/// Makes the names in a folder durable.
-pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
-    match File::open(path)?.sync_all() {
-        // Some network and user-space file systems cannot sync a folder at all.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        result => result,
-    }
+    let synced = parent.map_or(Ok(()), |parent| disk.sync_folder(parent));
+    synced.inspect_err(|_| drop(disk.remove_folder(path)))
 }

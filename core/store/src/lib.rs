@@ -4,6 +4,7 @@
 //! the only way to write a log and holds its kernel lock. This crate refuses to interpret events:
 //! what a log means is `bridle-session`'s matter.
 
+mod disk;
 mod file;
 mod file_sink;
 mod folder;

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::disk::DiskFile;
+
 /// Makes batches durable, one after the other. Owned by one writer thread.
 pub(crate) trait Sink: Send {
     /// Makes `lines` (whole event lines, possibly none) durable, and before that whatever the log
@@ -18,42 +20,22 @@ pub(crate) enum CommitError {
     Lost(io::Error),
 }
 
-/// The operations on an open log file that can fail halfway. `fs_err::File` is the real one.
-pub(crate) trait Disk: Send {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
-    fn set_len(&mut self, len: u64) -> io::Result<()>;
-    fn sync(&mut self) -> io::Result<()>;
-}
-
-impl Disk for fs_err::File {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        io::Write::write_all(self, bytes)
-    }
-
-    fn set_len(&mut self, len: u64) -> io::Result<()> {
-        fs_err::File::set_len(self, len)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
-
 /// An open log whose first `len` bytes are complete frames.
 pub(crate) struct LogFile {
-    disk: Box<dyn Disk>,
+    disk: Box<dyn DiskFile>,
     len: u64,
 }
 
 impl LogFile {
     /// `disk` appends; its present length is `len`.
-    pub(crate) fn new(disk: Box<dyn Disk>, len: u64) -> Self {
+    pub(crate) fn new(disk: Box<dyn DiskFile>, len: u64) -> Self {
         Self { disk, len }
     }
 
-    /// Appends one frame and syncs. A write that fails leaves the log as it was; the sync is
-    /// never repeated, because after a failure the kernel may have dropped the pages and would
-    /// answer a second one with success.
+    /// Appends one frame and syncs. A write that fails leaves the log as it was. A sync that fails
+    /// is never repeated, because the kernel may have dropped the pages and would answer a second
+    /// one with success; for the same reason it would show the next reader a frame that is not on
+    /// the disk, so the frame is taken off again.
     pub(crate) fn append(&mut self, frame: &[u8]) -> Result<(), CommitError> {
         if let Err(error) = self.disk.write_all(frame) {
             let restored = self.disk.set_len(self.len).and_then(|()| self.disk.sync());
@@ -62,7 +44,12 @@ impl LogFile {
                 Err(error) => CommitError::Lost(error),
             });
         }
-        self.disk.sync().map_err(CommitError::Lost)?;
+        if let Err(error) = self.disk.sync() {
+            if let Err(error) = self.disk.set_len(self.len) {
+                tracing::error!(%error, "a frame that could not be synced stays in the log");
+            }
+            return Err(CommitError::Lost(error));
+        }
         self.len = self.len.saturating_add(frame.len() as u64);
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! The store's tests: real files in temporary folders, real processes, and disks that fail.
 
 mod basics;
+mod crashes;
 mod damage;
 mod faults;
 mod full_disk;
 mod holes;
 mod processes;
 mod sample;
+mod simulated;
 mod torn;

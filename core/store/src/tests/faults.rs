@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use bridle_session::{Seq, Session};
 
 use super::sample::{header, lines, say};
-use crate::sink::{CommitError, Disk, LogFile, Sink};
+use crate::disk::DiskFile;
+use crate::sink::{CommitError, LogFile, Sink};
 use crate::{LogWriter, StoreError};
 
 /// What a disk in memory does next.
@@ -49,7 +50,7 @@ fn full() -> io::Error {
     io::ErrorKind::StorageFull.into()
 }
 
-impl Disk for MemoryDisk {
+impl DiskFile for MemoryDisk {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.0.lock().unwrap();
         if matches!(state.fault, Fault::FullHalfway | Fault::FullForGood) {

@@ -1,0 +1,372 @@
+//! A disk in memory that forgets. What was written and not synced may be on it after a crash or
+//! not, each sector of 512 bytes and each name for itself; a failed sync of a file loses it for
+//! good, while reads go on showing it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fastrand::Rng;
+
+use crate::disk::{Disk, DiskFile, Guard, Open};
+use crate::lock::LockError;
+
+const SECTOR: usize = 512;
+
+/// What is left of unsynced changes after a crash.
+#[derive(Debug)]
+pub(crate) enum Left {
+    Nothing,
+    Everything,
+    Some(Rng),
+}
+
+impl Left {
+    fn keeps(&mut self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Everything => true,
+            Self::Some(rng) => rng.bool(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Node {
+    Folder,
+    File(usize),
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Make(PathBuf, Node),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write(usize, Vec<u8>),
+    Cut(usize),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    seen: Vec<u8>,
+    durable: Vec<u8>,
+    unsynced: Vec<Change>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    names: BTreeMap<PathBuf, Node>,
+    durable_names: BTreeMap<PathBuf, Node>,
+    unsynced_names: Vec<NameChange>,
+    files: Vec<Content>,
+    steps: usize,
+    crash_at: Option<usize>,
+    fail_at: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimulatedDisk(Arc<Mutex<State>>);
+
+fn crashed() -> io::Error {
+    io::Error::other("the power is off")
+}
+
+impl State {
+    /// Counts one operation that changes something. `Ok(true)` when it is to fail.
+    fn step(&mut self) -> io::Result<bool> {
+        if self.is_off() {
+            return Err(crashed());
+        }
+        self.steps += 1;
+        Ok(self.fail_at == Some(self.steps))
+    }
+
+    /// The crash comes behind the operation's effect and before its answer.
+    fn is_off(&self) -> bool {
+        self.crash_at.is_some_and(|at| self.steps >= at)
+    }
+
+    fn answer(&self) -> io::Result<()> {
+        if self.is_off() { Err(crashed()) } else { Ok(()) }
+    }
+
+    fn change_name(&mut self, change: NameChange) -> io::Result<()> {
+        apply(&mut self.names, &change);
+        self.unsynced_names.push(change);
+        self.answer()
+    }
+}
+
+fn apply(names: &mut BTreeMap<PathBuf, Node>, change: &NameChange) {
+    match change {
+        NameChange::Make(path, node) => {
+            let parent = path.parent().unwrap();
+            if parent.parent().is_none() || names.contains_key(parent) {
+                names.insert(path.clone(), *node);
+            }
+        }
+        NameChange::Rename(from, to) => {
+            if let Some(node) = names.remove(from) {
+                names.insert(to.clone(), node);
+            }
+        }
+        NameChange::Remove(path) => drop(names.remove(path)),
+    }
+}
+
+impl Content {
+    fn after_crash(&self, left: &mut Left) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for change in &self.unsynced {
+            match change {
+                Change::Cut(len) if left.keeps() => bytes.truncate(*len),
+                Change::Cut(_) => (),
+                Change::Write(at, written) => {
+                    let mut start = 0;
+                    while start < written.len() {
+                        let end = written.len().min(start + SECTOR - (at + start) % SECTOR);
+                        if left.keeps() {
+                            bytes.resize(bytes.len().max(at + end), 0);
+                            bytes[at + start..at + end].copy_from_slice(&written[start..end]);
+                        }
+                        start = end;
+                    }
+                    // The length can get there before the bytes.
+                    if left.keeps() {
+                        bytes.resize(bytes.len().max(at + written.len()), 0);
+                    }
+                }
+            }
+        }
+        bytes
+    }
+}
+
+impl SimulatedDisk {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+
+    /// Everything from the answer of the nth operation on fails.
+    pub(crate) fn crash_at(self, step: usize) -> Self {
+        self.state().crash_at = Some(step);
+        self
+    }
+
+    /// The nth operation fails, a write halfway.
+    pub(crate) fn fail_at(self, step: usize) -> Self {
+        self.state().fail_at = Some(step);
+        self
+    }
+
+    /// How many operations there were.
+    pub(crate) fn steps(&self) -> usize {
+        self.state().steps
+    }
+
+    /// The disk as the next process finds it after a crash now.
+    pub(crate) fn after_crash(&self, mut left: Left) -> Self {
+        let state = self.state();
+        let mut names = state.durable_names.clone();
+        for change in &state.unsynced_names {
+            if left.keeps() {
+                apply(&mut names, change);
+            }
+        }
+        let content = |file: &Content| {
+            let bytes = file.after_crash(&mut left);
+            Content { seen: bytes.clone(), durable: bytes, unsynced: Vec::new() }
+        };
+        let files = state.files.iter().map(content).collect();
+        let durable_names = names.clone();
+        Self(Arc::new(Mutex::new(State { names, durable_names, files, ..State::default() })))
+    }
+
+    /// The same disk for the next process of a machine that stayed up: what was not synced is
+    /// still to be read, and still not durable.
+    pub(crate) fn powered(self) -> Self {
+        self.state().crash_at = None;
+        self
+    }
+
+    /// Puts bytes behind a file, durable.
+    pub(crate) fn tear(&self, path: &Path, torn: &[u8]) {
+        let mut state = self.state();
+        let Some(Node::File(file)) = state.names.get(path).copied() else { panic!("no file") };
+        let content = &mut state.files[file];
+        content.seen.extend_from_slice(torn);
+        content.durable = content.seen.clone();
+    }
+
+    /// Every file that reads show, by its name.
+    pub(crate) fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let state = self.state();
+        let file = |(path, node): (&PathBuf, &Node)| match node {
+            Node::File(file) => {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                Some((name, state.files[*file].seen.clone()))
+            }
+            Node::Folder => None,
+        };
+        state.names.iter().filter_map(file).collect()
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn names(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        let state = self.state();
+        state.answer()?;
+        if !matches!(state.names.get(folder), Some(Node::Folder)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let inside = state.names.keys().filter(|path| path.parent() == Some(folder));
+        Ok(inside.map(|path| path.file_name().unwrap().to_owned()).collect())
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        path.parent().is_none() || matches!(self.state().names.get(path), Some(Node::Folder))
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        if state.step()? {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.change_name(NameChange::Make(path.to_owned(), Node::Folder))
+    }
+
+    fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        state.change_name(NameChange::Remove(path.to_owned()))
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        let fails = state.step()?;
+        state.answer()?;
+        if fails {
+            // Names are in the file system's journal, which does not drop them.
+            return Err(io::Error::other("I/O error"));
+        }
+        let inside = |change: &NameChange| {
+            let (NameChange::Make(name, _)
+            | NameChange::Rename(name, _)
+            | NameChange::Remove(name)) = change;
+            name.parent() == Some(path)
+        };
+        let (synced, others) = std::mem::take(&mut state.unsynced_names)
+            .into_iter()
+            .partition::<Vec<_>, _>(|change| inside(change));
+        state.unsynced_names = others;
+        synced.iter().for_each(|change| apply(&mut state.durable_names, change));
+        Ok(())
+    }
+
+    fn read(&self, path: &Path, _limit: u64) -> io::Result<Vec<u8>> {
+        let state = self.state();
+        state.answer()?;
+        match state.names.get(path) {
+            Some(Node::File(file)) => Ok(state.files[*file].seen.clone()),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        let there = match state.names.get(path) {
+            Some(Node::File(file)) => Some(*file),
+            _ => None,
+        };
+        let file = match (there, how) {
+            (Some(_), Open::New) => return Err(io::ErrorKind::AlreadyExists.into()),
+            (None, Open::Existing) => return Err(io::ErrorKind::NotFound.into()),
+            (Some(file), _) => file,
+            (None, _) => {
+                if state.step()? {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                state.files.push(Content::default());
+                let file = state.files.len() - 1;
+                state.change_name(NameChange::Make(path.to_owned(), Node::File(file)))?;
+                file
+            }
+        };
+        drop(state);
+        let mut file = SimulatedFile { disk: self.clone(), file };
+        if how == Open::Empty {
+            file.set_len(0)?;
+        }
+        Ok(Box::new(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        if state.step()? {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.change_name(NameChange::Rename(from.to_owned(), to.to_owned()))
+    }
+
+    fn lock(&self, _path: &Path) -> Result<Box<dyn Guard>, LockError> {
+        Ok(Box::new(NoLock))
+    }
+}
+
+/// The kernel's lock needs the kernel; other tests hold it.
+#[derive(Debug)]
+struct NoLock;
+
+impl Guard for NoLock {}
+
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    file: usize,
+}
+
+impl DiskFile for SimulatedFile {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fails = state.step()?;
+        let bytes = if fails { &bytes[..bytes.len() / 2] } else { bytes };
+        let content = &mut state.files[self.file];
+        let at = content.seen.len();
+        content.seen.extend_from_slice(bytes);
+        content.unsynced.push(Change::Write(at, bytes.to_vec()));
+        if fails { Err(io::ErrorKind::StorageFull.into()) } else { state.answer() }
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if state.step()? {
+            return Err(io::Error::other("I/O error"));
+        }
+        let len = usize::try_from(len).unwrap();
+        let content = &mut state.files[self.file];
+        content.seen.truncate(len);
+        content.unsynced.push(Change::Cut(len));
+        state.answer()
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fails = state.step()?;
+        state.answer()?;
+        let content = &mut state.files[self.file];
+        let unsynced = std::mem::take(&mut content.unsynced);
+        if fails {
+            // The kernel calls the pages clean; they are never written.
+            return Err(io::Error::other("I/O error"));
+        }
+        content.unsynced = unsynced;
+        content.durable = content.after_crash(&mut Left::Everything);
+        content.unsynced.clear();
+        Ok(())
+    }
+}
