@@ -252,7 +252,9 @@ impl Driver {
         guard: &mut RepeatGuard,
         end: &mut CallsEnd,
     ) -> Result<(), Halt> {
-        for slot in batch.drain(..) {
+        // One by one: when the log fails, what still runs must be found in the batch and awaited.
+        while !batch.is_empty() {
+            let slot = batch.remove(0);
             let outcome = match slot.state {
                 State::Refused(failure) => Err(*failure),
                 State::Running(body) => {

@@ -54,6 +54,8 @@ impl Driver {
             Ok(Err(halt)) => halt.reason(self.control.cause()),
             Err(_) => {
                 tracing::error!("the turn panicked");
+                // Bodies that it left running end, too.
+                token.cancel();
                 Halt::Failed(internal("the turn failed inside Bridle; the session goes on"))
                     .reason("")
             }
