@@ -158,7 +158,7 @@ impl Mode {
         if texts.is_empty() && self == Self::Auto {
             return Ruling::Allow;
         }
-        texts.extend(reason.map(|reason| format!("the model's reason: {reason}")));
+        texts.extend(reason.map(|reason| format!("the model's reason: {}", quoted(reason))));
         Ruling::Ask(texts)
     }
 
@@ -169,6 +169,18 @@ impl Mode {
             self.id()
         ))
     }
+}
+
+/// A model's words within a question: one short line in a code span, so that they can neither
+/// push the command out of sight nor pass for it (fault B025).
+fn quoted(text: &str) -> String {
+    const LIMIT: usize = 200;
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
+    let mut short: String = line.chars().take(LIMIT).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    format!("`{short}`")
 }
 
 fn ask(text: String) -> Ruling {
@@ -223,6 +235,19 @@ mod tests {
             panic!("must ask");
         };
         assert_eq!(texts, ["runs without a sandbox", "asks for the network"]);
+    }
+
+    #[test]
+    fn a_model_cannot_dress_up_the_question() {
+        let lines = "\n".repeat(40) + &"x".repeat(3000);
+        let reason = Some(format!("list\n\n```sh\nls -l\n```\n{lines}"));
+        let access = Access::Run { network: false, unconfined: false, reason };
+        let Ruling::Ask(texts) = Mode::Ask.rule(&[access], Sandboxing::Unavailable) else {
+            panic!("must ask");
+        };
+        let reason = texts.last().unwrap();
+        assert!(reason.starts_with("the model's reason: `list '''sh ls -l ''' xxx"), "{reason}");
+        assert!(reason.chars().count() < 250 && !reason.contains('\n'), "{reason}");
     }
 
     #[test]

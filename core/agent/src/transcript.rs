@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use bridle_session::{
     AssistantMessage, Block, Content, EventData, Gap, InboxSpliced, MessageId, Seq, Session,
-    ToolCallId, ToolResult, UserMessage, UserSource,
+    ToolCallId, ToolResult, TurnEndReason, UserMessage, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
@@ -71,6 +71,7 @@ impl<'a> Replay<'a> {
             EventData::InboxSpliced(splice) if splice.reason == InboxSpliced::DISCARDED => {
                 splice.removed.iter().for_each(|id| self.show_unsent(id));
             }
+            EventData::TurnEnd(end) => self.updates.extend(broken_off(&end.reason)),
             EventData::RequestContext(context) => self.window = context.window,
             EventData::TitleSet(title) => {
                 self.updates.push(AgentUpdate::Title(title.title.clone()));
@@ -94,6 +95,20 @@ impl<'a> Replay<'a> {
 
 fn said(message: &UserMessage) -> AgentUpdate {
     AgentUpdate::UserMessage { id: message.id.clone(), content: message.content.clone() }
+}
+
+/// A turn that did not come to its end says so; a cancel was the person's own doing.
+fn broken_off(reason: &TurnEndReason) -> Option<AgentUpdate> {
+    let (level, title, detail) = match reason {
+        TurnEndReason::Interrupted => {
+            (NoticeLevel::Warning, "This turn was broken off: Bridle was stopped.", None)
+        }
+        TurnEndReason::Error { failure } => {
+            (NoticeLevel::Error, "This turn failed.", Some(failure.message.clone()))
+        }
+        _ => return None,
+    };
+    Some(AgentUpdate::Notice { level, title: title.to_owned(), detail })
 }
 
 /// Stands where the lost events would be shown.

@@ -192,6 +192,7 @@ async fn a_crash_keeps_what_was_seen_and_says_what_was_not_sent() {
         [
             "user a",
             "text answer-1-1-1 What the person saw",
+            "notice This turn was broken off: Bridle was stopped.",
             "user b",
             "notice This message was not sent: Bridle was stopped before its turn came.",
             "title c",
@@ -215,5 +216,5 @@ fn a_log_that_is_not_repaired_is_shown_as_it_will_be() {
     }
     let after: Vec<_> = transcript(&session).iter().map(line).collect();
     assert_eq!(before, after);
-    assert_eq!(before.len(), 4, "{before:#?}");
+    assert_eq!(before.len(), 5, "{before:#?}");
 }

@@ -46,6 +46,8 @@ async fn tries_are_bounded() {
     assert_eq!(rig.model.requests().len(), 3);
     rig.model.push(text("Back."));
     assert_eq!(rig.run("b").await.1, TurnOutcome::EndTurn);
+    let replay: Vec<_> = transcript(&rig.log().await).iter().map(line).collect();
+    assert!(replay.contains(&"notice This turn failed.".to_owned()), "{replay:#?}");
 }
 
 #[tokio::test]

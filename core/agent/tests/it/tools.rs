@@ -116,7 +116,7 @@ async fn a_question_says_what_is_special_first() {
     expect![[r#"
         - runs without a sandbox
         - asks for the network
-        - the model's reason: to fetch"#]]
+        - the model's reason: `to fetch`"#]]
     .assert_eq(questions[0].display.text.as_deref().unwrap());
 }
 
