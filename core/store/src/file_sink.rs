@@ -5,7 +5,7 @@ use std::io;
 use crate::StoreError;
 use crate::disk::{DiskFile, Guard, Open};
 use crate::file::LogFolder;
-use crate::folder::create_private;
+use crate::folder::{create_private, sync_names};
 use crate::frame::Encoder;
 use crate::sink::{CommitError, LogFile, Sink};
 
@@ -74,7 +74,7 @@ impl FileSink {
         }
         file.sync().map_err(CommitError::Lost)?;
         self.folder.disk().rename(&draft, &path).map_err(CommitError::NotWritten)?;
-        self.folder.disk().sync_folder(self.folder.path()).map_err(CommitError::Lost)?;
+        sync_names(self.folder.disk(), self.folder.path()).map_err(CommitError::Lost)?;
         Ok(file)
     }
 

@@ -8,6 +8,7 @@ use fs_err::os::unix::fs::OpenOptionsExt as _;
 use fs_err::{File, OpenOptions};
 
 use crate::disk::Disk;
+use crate::plant::Plant;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -32,6 +33,14 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes the names in a folder durable.
+pub(crate) fn sync_names(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    if Plant::NoFolderSync.is_in() {
+        return Ok(());
+    }
+    disk.sync_folder(path)
+}
+
 /// Creates `path` and the parents that are missing, each for its owner only, and syncs the entry
 /// of each one that it creates.
 pub(crate) fn create_private(disk: &dyn Disk, path: &Path) -> io::Result<()> {
@@ -44,6 +53,6 @@ pub(crate) fn create_private(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
     disk.make_folder(path)?;
     // A folder whose entry may not be durable must not look finished to the next attempt.
-    let synced = parent.map_or(Ok(()), |parent| disk.sync_folder(parent));
+    let synced = parent.map_or(Ok(()), |parent| sync_names(disk, parent));
     synced.inspect_err(|_| drop(disk.remove_folder(path)))
 }

@@ -12,6 +12,7 @@ mod frame;
 mod lock;
 mod log;
 mod memory;
+mod plant;
 mod sink;
 #[cfg(test)]
 mod tests;

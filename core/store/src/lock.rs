@@ -11,6 +11,7 @@ use std::path::Path;
 use fs_err::File;
 
 use crate::folder;
+use crate::plant::Plant;
 
 /// How often the lock file may be replaced under us before that is an error.
 const ATTEMPTS: usize = 3;
@@ -21,7 +22,15 @@ const PID_BYTES: u64 = 16;
 /// Held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if Plant::DeletedLock.is_in() {
+            drop(fs_err::remove_file(self.file.path()));
+        }
+    }
 }
 
 /// The lock was not taken.
@@ -49,7 +58,7 @@ impl Lock {
             // Whoever replaced the file in between may hold a lock on the new one.
             if is_at(&file, path).map_err(LockError::Io)? {
                 write_pid(&file);
-                return Ok(Self { _file: file });
+                return Ok(Self { file });
             }
         }
         Err(LockError::Io(io::Error::other(format!("{}: replaced while locking", path.display()))))
