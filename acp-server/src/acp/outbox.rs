@@ -119,16 +119,14 @@ impl Outbox {
         if self.link.notices {
             self.send_all([to_acp::notice(level, title, detail)]).await;
         } else {
-            self.turns.note(to_acp::notice_text(level, title, detail));
+            self.turns.note(to_acp::notice_message(level, title, detail));
             self.send_notes().await;
         }
     }
 
-    /// Sends the texts that waited for a turn, if one is open.
+    /// Sends the notes that waited for a turn, if one is open.
     async fn send_notes(&self) {
-        for note in self.turns.take_notes() {
-            self.send_all([to_acp::own_message(&own_id(), note)]).await;
-        }
+        self.send_all(self.turns.take_notes()).await;
     }
 
     fn end_turn(&self, prompt: &MessageId, outcome: TurnOutcome) {

@@ -4,13 +4,18 @@ mod tools;
 
 use crate::text;
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, EmbeddedResource, EmbeddedResourceResource, Notice, NoticeSeverity,
-    ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, UsageUpdate,
+    ContentBlock, ContentChunk, EmbeddedResource, EmbeddedResourceResource, Meta, Notice,
+    NoticeSeverity, ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason,
+    TextResourceContents, UsageUpdate,
 };
 use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId};
+use serde_json::json;
 
 use super::outbox;
+
+/// The key of a chunk's `_meta` that marks it as a notice; the value is the severity.
+const NOTICE: &str = "bridle.dev/notice";
 
 pub(super) use self::tools::question;
 
@@ -58,7 +63,7 @@ pub(super) fn replayed(update: AgentUpdate, notices: bool) -> Vec<SessionUpdate>
             vec![notice(level, &title, detail.as_deref())]
         }
         AgentUpdate::Notice { level, title, detail } => {
-            vec![own_message(&outbox::own_id(), notice_text(level, &title, detail.as_deref()))]
+            vec![notice_message(level, &title, detail.as_deref())]
         }
         update => updates(update),
     }
@@ -71,19 +76,34 @@ pub(super) fn own_message(id: &MessageId, text: String) -> SessionUpdate {
 
 /// A notice for a client that shows notices.
 pub(super) fn notice(level: NoticeLevel, title: &str, detail: Option<&str>) -> SessionUpdate {
-    let severity = match level {
-        NoticeLevel::Info => NoticeSeverity::Info,
-        NoticeLevel::Warning => NoticeSeverity::Warning,
-        NoticeLevel::Error => NoticeSeverity::Error,
-    };
+    let severity = severity(level);
     let detail = detail.map(|detail| text::visible_block(detail).into_owned());
     SessionUpdate::Notice(
         Notice::new(severity, text::visible(title).into_owned()).description(detail),
     )
 }
 
-/// The same notice as the text of a message, for a client that shows messages only.
-pub(super) fn notice_text(level: NoticeLevel, title: &str, detail: Option<&str>) -> String {
+fn severity(level: NoticeLevel) -> NoticeSeverity {
+    match level {
+        NoticeLevel::Info => NoticeSeverity::Info,
+        NoticeLevel::Warning => NoticeSeverity::Warning,
+        NoticeLevel::Error => NoticeSeverity::Error,
+    }
+}
+
+/// The same notice as a message of its own, for a client that shows messages only. Its `_meta`
+/// holds the severity under [`NOTICE`], so that a program can tell it from the model's words.
+pub(super) fn notice_message(
+    level: NoticeLevel,
+    title: &str,
+    detail: Option<&str>,
+) -> SessionUpdate {
+    let text = notice_text(level, title, detail);
+    let meta = Meta::from_iter([(NOTICE.to_owned(), json!(severity(level)))]);
+    SessionUpdate::AgentMessageChunk(chunk(&outbox::own_id(), ContentBlock::from(text)).meta(meta))
+}
+
+fn notice_text(level: NoticeLevel, title: &str, detail: Option<&str>) -> String {
     let head = match level {
         NoticeLevel::Info => "",
         NoticeLevel::Warning => "Warning: ",

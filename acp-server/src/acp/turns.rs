@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::PromptResponse;
+use agent_client_protocol::v1::schema::{PromptResponse, SessionUpdate};
 use bridle_session::MessageId;
 use tokio_util::sync::DropGuard;
 
@@ -23,7 +23,7 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     waiting: HashMap<MessageId, Waiting>,
-    notes: Vec<String>,
+    notes: Vec<SessionUpdate>,
     closing: bool,
 }
 
@@ -55,16 +55,16 @@ impl Turns {
         self.state().waiting.drain().map(|(_, waiting)| waiting.responder).collect()
     }
 
-    /// Keeps a text for the next turn, because a client shows messages only in a turn.
-    pub(super) fn note(&self, text: String) {
+    /// Keeps a message for the next turn, because a client shows messages only in a turn.
+    pub(super) fn note(&self, note: SessionUpdate) {
         let mut state = self.state();
         if state.notes.len() < MAX_NOTES {
-            state.notes.push(text);
+            state.notes.push(note);
         }
     }
 
     /// Takes the notes if a turn is open to show them in.
-    pub(super) fn take_notes(&self) -> Vec<String> {
+    pub(super) fn take_notes(&self) -> Vec<SessionUpdate> {
         let mut state = self.state();
         if state.waiting.is_empty() { Vec::new() } else { std::mem::take(&mut state.notes) }
     }

@@ -160,8 +160,8 @@ impl Live {
                 let notice = to_acp::notice(NoticeLevel::Warning, title, detail.as_deref());
                 send(notice).await;
             } else {
-                let text = to_acp::notice_text(NoticeLevel::Warning, title, detail.as_deref());
-                self.turns.note(text);
+                let level = NoticeLevel::Warning;
+                self.turns.note(to_acp::notice_message(level, title, detail.as_deref()));
             }
         }
         let turns = self.turns.clone();

@@ -241,6 +241,12 @@ async fn what_was_left_out_is_said_once_in_the_first_turn() {
     assert_eq!(text.matches("MCP servers are not connected yet: files").count(), 1, "{text}");
     assert_eq!(text.matches("MCP server \"odd\" was left out").count(), 1, "{text}");
     assert!(text.find("MCP").unwrap() < text.find("the answer").unwrap());
+    // A program can tell Bridle's words from the model's.
+    for update in client.updates_of(&session) {
+        let of_notice = update["content"]["text"].as_str().is_some_and(|text| text.contains("MCP"));
+        let mark = of_notice.then_some("warning");
+        assert_eq!(update.pointer("/_meta/bridle.dev~1notice").and_then(Value::as_str), mark);
+    }
     let trace = format!("{:?}", client.leave().await);
     assert!(!trace.contains("SECRET"));
 }
