@@ -174,6 +174,23 @@ fn events_that_come_back_do_no_harm() {
     assert!(restored.state().gaps.is_empty());
 }
 
+#[test]
+fn a_call_that_comes_back_after_its_turn_was_closed_is_text() {
+    let open = [turn_start(1), step_start(1, 1), user("u"), calls("a", &["c1"]), taken_up("c1")];
+    let whole = session(open);
+    let mut resumed = repaired(&without(&whole, |seq| seq == 3));
+    append(&mut resumed, turn_start(2)).unwrap();
+    append(&mut resumed, user("v")).unwrap();
+    let mut all = events(&resumed);
+    all.insert(3, events(&whole).remove(3));
+    let restored = Session::replay(header(), all).unwrap();
+    expect![[r#"
+        user:u
+        answer:a [I called read with {}. What came of it was damaged.]
+        user:v"#]]
+    .assert_eq(&shown(&restored));
+}
+
 /// Each call has its result right behind it, and no result stands alone.
 fn assert_paired(session: &Session, context: &str) {
     let mut open: Vec<ToolCallId> = Vec::new();
