@@ -2,10 +2,12 @@
 //! and ends every descendant of it.
 //!
 //! It is a process of its own because it must be the subreaper that orphans come back to: waiting
-//! for any child would steal exit statuses from the agent's runtime. It starts no thread, has an
-//! empty environment, and judges nothing. Its descriptors: 0 is the socket to the agent
+//! for any child would steal exit statuses from the agent's runtime. It splits in two, so that one
+//! is left when the other is killed ([`guard`]). It starts no thread, has an empty environment, and
+//! judges nothing. Its descriptors: 0 is the socket to the agent
 //! ([`protocol`]), 1 is the pipe that takes the command's output, 2 goes nowhere.
 
+mod guard;
 pub(crate) mod protocol;
 pub(crate) mod tree;
 
@@ -20,6 +22,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::stdio::{dup2_stdout, stdin, stdout};
 
 use crate::sandbox;
+use crate::sandbox::fork::{Fork, split};
 use protocol::{MAX_REQUEST, Request, Status, Step};
 
 /// The hidden subcommand that makes the binary a supervisor.
@@ -35,7 +38,7 @@ const REAP_INTERVAL: Duration = Duration::from_secs(1);
 const TERM_GRACE: Duration = Duration::from_millis(200);
 
 /// How long SIGKILL may take before the agent is told that processes are left.
-const KILL_LIMIT: Duration = Duration::from_secs(3);
+const KILL_LIMIT: Duration = Duration::from_secs(1);
 
 /// The pause between two looks at processes that are about to end.
 const ROUND: Duration = Duration::from_millis(2);
@@ -61,14 +64,28 @@ fn supervise() -> Result<(), (Step, String)> {
     let setup = |what: &str, error: std::io::Error| (Step::Setup, format!("{what}: {error}"));
     sandbox::descriptors::close_inherited().map_err(|e| setup("closing descriptors", e))?;
     rustix::process::setsid().map_err(|e| setup("setsid", e.into()))?;
-    let me = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(me)).map_err(|e| setup("subreaper", e.into()))?;
+    // Split only after the request was read: whatever is heard from here on is the order to stop.
     let request = receive().map_err(|e| setup("reading the request", e))?;
+    let guard = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
+    if let Fork::Parent(supervisor) = split().map_err(|e| setup("splitting", e))? {
+        guard::stand_behind(supervisor, guard);
+        return Ok(());
+    }
+    let me = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
     let main = start(&request)?;
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
     report(&Status::Started);
     Watch { me, main, running: true, children: true }.run(handle);
     Ok(())
+}
+
+/// Makes this process the one that orphans come to, and its parent's end a reason to go on if it
+/// is stopped: what then is to be done, it learns from the socket.
+fn adopt_orphans() -> std::io::Result<Pid> {
+    let me = rustix::process::getpid();
+    rustix::process::set_child_subreaper(Some(me))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
+    Ok(me)
 }
 
 /// Reads the one request line.

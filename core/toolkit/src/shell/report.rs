@@ -78,8 +78,8 @@ pub(super) fn not_run(error: ProcessError) -> ToolFailure {
              then run it."
         }
         ProcessError::Supervisor { .. } => {
-            "This is a fault of Bridle, not of the command; whether the command had any effect is \
-             unknown."
+            "Unless the command itself did this, it is a fault of Bridle; whether the command had \
+             any effect is unknown."
         }
     };
     ToolFailure::failed(format!("{error}. {what}"))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, Sleep};
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
@@ -23,8 +24,8 @@ use crate::supervisor::protocol::{Request, Status, Step};
 /// the pipe for as long as it likes.
 const DRAIN_GRACE: Duration = Duration::from_millis(150);
 
-/// How long a supervisor may take to end everything. It reports leftovers well before.
-const STOP_LIMIT: Duration = Duration::from_secs(6);
+/// How long a supervisor and its guard may take to end everything. They report leftovers before.
+const STOP_LIMIT: Duration = Duration::from_secs(4);
 
 /// The shortest time between two looks at live output.
 const LIVE_INTERVAL: Duration = Duration::from_millis(100);
@@ -135,6 +136,8 @@ impl Call {
             on_output(&course.finished.output);
         }
         if course.finished.left == 0 {
+            // The command may have stopped the half of the two that had nothing to report.
+            self.wake();
             self.supervisor.wait().await.map_err(failure)?;
         }
         Ok(course.finished)
@@ -185,7 +188,10 @@ impl Call {
             }
             Event::PatienceOver if course.done => course.silent = true,
             Event::PatienceOver if self.control.is_some() => self.stop(course),
-            Event::PatienceOver => return Err(self.stuck()),
+            // Nobody is killed here: who is only slow goes on ending the command.
+            Event::PatienceOver => {
+                return Err(failure("it did not end the command in time; processes may be left"));
+            }
             Event::QuietOver => {}
         }
         Ok(())
@@ -195,6 +201,7 @@ impl Call {
     fn stop(&mut self, course: &mut Course) {
         course.deadline = None;
         if self.control.take().is_some() && !course.done {
+            self.wake();
             course.patience = Some(self.clock.sleep(STOP_LIMIT));
         }
     }
@@ -215,6 +222,7 @@ impl Call {
                     course.patience = Some(self.clock.sleep(DRAIN_GRACE));
                 }
             }
+            Status::Done { left, .. } if !course.exited => return Err(lost(left)),
             Status::Done { survivors, left } => {
                 course.done = true;
                 course.finished.survivors = survivors;
@@ -238,15 +246,26 @@ impl Call {
     /// The supervisor ended without a last word.
     async fn died(&mut self) -> ProcessError {
         match self.supervisor.wait().await {
-            Ok(status) => failure(format!("it ended early ({status})")),
+            Ok(status) => failure(format!("it ended early ({status}); processes may be left")),
             Err(error) => failure(error),
         }
     }
 
-    /// The supervisor neither ends its command nor says that it cannot.
-    fn stuck(&mut self) -> ProcessError {
-        drop(self.supervisor.start_kill());
-        failure("it did not end the command in time; processes may be left")
+    /// Makes supervisor and guard go on should the command have stopped them. They are a process
+    /// group of their own, led by the guard; its number is kept until the guard is waited for.
+    fn wake(&self) {
+        let number = self.supervisor.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(group) = number.and_then(Pid::from_raw) {
+            // Refused when there is nobody to wake any more.
+            kill_process_group(group, Signal::CONT).ok();
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        drop(self.control.take());
+        self.wake();
     }
 }
 
@@ -295,6 +314,14 @@ fn spawn(supervisor: &Path) -> std::io::Result<(Child, UnixStream, Receiver)> {
         .stderr(Stdio::null())
         .spawn()?;
     Ok((child, control, output))
+}
+
+/// The supervisor was killed, and its guard ended the command in its place.
+fn lost(left: usize) -> ProcessError {
+    match left {
+        0 => failure("it was killed, and then all processes of the command were ended"),
+        left => failure(format!("it was killed; {left} processes of the command may go on")),
+    }
 }
 
 fn failure(reason: impl std::fmt::Display) -> ProcessError {

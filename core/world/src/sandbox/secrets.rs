@@ -9,9 +9,9 @@ use std::ffi::{CStr, c_char};
 
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
-/// The environment may only be changed while the process has one thread.
+/// The environment may be changed, and the process split, only while it has one thread.
 #[derive(Debug, thiserror::Error)]
-#[error("the environment cannot be changed safely: {0}")]
+#[error("this is safe only while the process has one thread: {0}")]
 pub struct NotSingleThreaded(String);
 
 /// Reads every variable whose name `is_secret`, overwrites its value where the process was given
@@ -23,12 +23,7 @@ pub struct NotSingleThreaded(String);
 pub fn take_secrets(
     is_secret: impl Fn(&str) -> bool,
 ) -> Result<Vec<(String, String)>, NotSingleThreaded> {
-    let threads = fs_err::read_dir("/proc/self/task")
-        .map_err(|error| NotSingleThreaded(error.to_string()))?
-        .count();
-    if threads != 1 {
-        return Err(NotSingleThreaded(format!("{threads} threads are running")));
-    }
+    check_single_threaded()?;
     // SAFETY: this process has one thread, as checked, so nothing reads or changes the
     // environment while this runs.
     let taken = unsafe { overwrite(&is_secret) };
@@ -37,6 +32,17 @@ pub fn take_secrets(
         unsafe { std::env::remove_var(name) };
     }
     Ok(taken)
+}
+
+/// Refuses when another thread runs or that cannot be told.
+pub(super) fn check_single_threaded() -> Result<(), NotSingleThreaded> {
+    let threads = fs_err::read_dir("/proc/self/task")
+        .map_err(|error| NotSingleThreaded(error.to_string()))?
+        .count();
+    if threads != 1 {
+        return Err(NotSingleThreaded(format!("{threads} threads are running")));
+    }
+    Ok(())
 }
 
 unsafe extern "C" {

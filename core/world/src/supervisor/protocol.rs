@@ -25,7 +25,8 @@ pub(crate) struct Request {
 }
 
 /// What a supervisor reports: `Failed` alone, or `Started`, `Exited` and `Done` in this order.
-/// A report that stops before that means that the supervisor itself failed.
+/// `Done` without `Exited` comes from the guard of a supervisor that was killed. A report that
+/// stops before `Done` means that the guard was lost as well.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Status {

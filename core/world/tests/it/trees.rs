@@ -132,26 +132,101 @@ async fn a_dropped_call_leaves_nothing() {
 }
 
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
 async fn a_killed_host_leaves_nothing() {
+    killed_host("read host <go; kill -9 $host; sleep 600").await;
+}
+
+/// The end of a host whose command stands as a tree and then does `last`, which reads the host's
+/// number from the gate `go`.
+#[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
+async fn killed_host(last: &str) {
     let rig = Rig::new();
-    let gate = rig.gate("tree");
+    let (gate, go) = (rig.gate("tree"), rig.gate("go"));
     // The host's commands do not inherit the mark: the shell sets it for the tree.
     let (folder, mark) = (rig.folder.path().display(), &rig.mark);
-    let command = format!("cd {folder}; export {MARK}={mark}; {}", tree_then("sleep 600"));
+    let command = format!("cd {folder}; export {MARK}={mark}; {}", tree_then(last));
     let mut host = tokio::process::Command::new(probe())
         .args(["host", &command])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
+    let number = host.id().unwrap();
     let reader = tokio::select! {
         status = host.wait() => panic!("the host ended: {status:?}"),
         reader = standing(&rig, &gate) => reader,
     };
-    host.kill().await.unwrap();
+    apart(move || fs_err::write(go, format!("{number}\n")).unwrap()).await;
+    host.wait().await.unwrap();
     fallen(reader).await;
-    assert_eq!(rig.marked(), Vec::<String>::new());
+    assert_eq!(rig.marked(), Vec::<String>::new(), "{last}");
+}
+
+/// Processes that the command's own shell can reach: its supervisor, and that one's guard.
+const SUPERVISOR: &str = "$PPID";
+const GUARD: &str = "$(cut -d' ' -f4 /proc/$PPID/stat)";
+
+#[tokio::test]
+async fn a_command_that_kills_its_supervisor_leaves_nothing() {
+    for (victim, follows) in [(SUPERVISOR, false), (GUARD, true)] {
+        let rig = Rig::new();
+        let token = CancellationToken::new();
+        let (gate, go) = (rig.gate("tree"), rig.gate("go"));
+        let spec = rig.spec(&tree_then(&format!("read line <go; kill -9 {victim}; sleep 600")));
+        let act = async {
+            let reader = standing(&rig, &gate).await;
+            apart(move || fs_err::write(go, "go\n").unwrap()).await;
+            if follows {
+                token.cancel();
+            }
+            fallen(reader).await;
+        };
+        let (end, ()) = tokio::join!(rig.processes.run(spec, token.clone(), |_| ()), act);
+        assert_eq!(rig.marked(), Vec::<String>::new(), "{victim}");
+        match end {
+            Ok(finished) => assert!(follows && finished.cancelled && finished.left == 0),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(!follows && text.contains("all processes of the command"), "{text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_stops_its_supervisor_is_still_ended() {
+    for victims in [SUPERVISOR.to_owned(), GUARD.to_owned(), format!("{SUPERVISOR} {GUARD}")] {
+        let rig = Rig::new();
+        let token = CancellationToken::new();
+        let (gate, done) = (rig.gate("tree"), rig.gate("done"));
+        let command = tree_then(&format!("kill -STOP {victims}; echo stopped >done; sleep 600"));
+        let finished =
+            beside(rig.processes.run(rig.spec(&command), token.clone(), |_| ()), async {
+                standing(&rig, &gate).await;
+                assert!(apart(move || GateReader::open(&done).line()).await.is_some());
+                token.cancel();
+            })
+            .await;
+        assert_eq!(rig.marked(), Vec::<String>::new(), "{victims}");
+        assert!(finished.cancelled && finished.left == 0, "{victims}: {finished:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_guard_does_not_hold_the_end_of_a_call() {
+    let finished = Rig::new().run(&format!("kill -STOP {GUARD}; echo hi")).await.unwrap();
+    assert_eq!((finished.exit_code, text(&finished).as_str()), (Some(0), "hi\n"));
+}
+
+#[tokio::test]
+async fn a_host_killed_together_with_a_supervisor_leaves_nothing() {
+    for end in [
+        format!("kill -9 $host {SUPERVISOR}"),
+        format!("kill -9 $host {GUARD}"),
+        format!("kill -STOP {SUPERVISOR} {GUARD}; kill -9 $host"),
+    ] {
+        killed_host(&format!("read host <go; {end}; sleep 600")).await;
+    }
 }
 
 #[tokio::test]
