@@ -9,6 +9,7 @@ mod frame;
 mod gate;
 mod halt;
 mod partial;
+mod quiet;
 mod request;
 mod turn;
 

@@ -1,6 +1,8 @@
 //! Folds chunks into the answer that is stored.
 
-use bridle_session::{Block, TimedBlock, UnixMillis, Usage};
+use std::collections::HashSet;
+
+use bridle_session::{Block, TimedBlock, ToolCallId, UnixMillis, Usage};
 
 use crate::{BlockKind, Chunk, StopReason};
 
@@ -21,6 +23,24 @@ pub struct Assembled {
     pub stop: Option<StopReason>,
     /// What it cost, as far as known.
     pub usage: Usage,
+}
+
+impl Assembled {
+    /// Gives each tool call an id of its own where the model used one twice, in this answer or
+    /// before: calls and results are told apart by nothing else. Both go back under the new id.
+    pub fn make_call_ids_unique(&mut self, is_taken: impl Fn(&ToolCallId) -> bool) {
+        let mut own: HashSet<ToolCallId> = HashSet::new();
+        for timed in &mut self.blocks {
+            let Block::ToolCall { id, .. } = &mut timed.block else { continue };
+            let given = id.clone();
+            let mut number = 2_u64;
+            while is_taken(id) || own.contains(id) {
+                *id = ToolCallId::new(format!("{given}-{number}"));
+                number = number.saturating_add(1);
+            }
+            own.insert(id.clone());
+        }
+    }
 }
 
 /// What may be kept of an answer so far and was not taken before.
@@ -174,8 +194,6 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
-    use bridle_session::ToolCallId;
-
     use super::*;
 
     fn text(text: &str) -> Block {
@@ -222,6 +240,27 @@ mod tests {
             format!("{}-{} {json}", timed.started_at.0, timed.ended_at.0)
         };
         assembled.blocks.iter().map(one).collect()
+    }
+
+    #[test]
+    fn an_id_that_is_used_twice_gets_a_number_and_the_first_use_keeps_it() {
+        let call = |id: &str| TimedBlock {
+            started_at: UnixMillis(0),
+            ended_at: UnixMillis(0),
+            block: Block::ToolCall {
+                id: ToolCallId::new(id),
+                name: "read".to_owned(),
+                arguments: "{}".to_owned(),
+            },
+        };
+        let blocks = ["a", "old", "a", "a-2", "a", "b"].map(call).to_vec();
+        let mut answer = Assembled { blocks, stop: None, usage: Usage::default() };
+        answer.make_call_ids_unique(|id| id.as_str() == "old");
+        let ids = answer.blocks.iter().map(|timed| match &timed.block {
+            Block::ToolCall { id, .. } => id.as_str(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), ["a", "old-2", "a-2", "a-2-2", "a-3", "b"]);
     }
 
     #[test]

@@ -49,8 +49,10 @@ pub enum FailureCode {
     Overloaded,
     /// The provider failed.
     Server,
-    /// The connection failed, was cut, or was silent too long.
+    /// The connection failed or was cut.
     Transport,
+    /// The provider was silent too long.
+    Silent,
     /// The stream was not what the wire promises.
     MalformedResponse,
     /// The caller cancelled.
@@ -70,6 +72,7 @@ impl FailureCode {
             Self::Overloaded => "overloaded",
             Self::Server => "server",
             Self::Transport => "transport",
+            Self::Silent => "silent",
             Self::MalformedResponse => "malformed-response",
             Self::Cancelled => "cancelled",
         }
@@ -83,6 +86,7 @@ impl FailureCode {
                 | Self::Overloaded
                 | Self::Server
                 | Self::Transport
+                | Self::Silent
                 | Self::MalformedResponse
         )
     }

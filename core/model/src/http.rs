@@ -132,7 +132,7 @@ impl HttpClient {
             biased;
             output = future => Ok(output),
             () = silence => Err(ModelFailure::new(
-                FailureCode::Transport,
+                FailureCode::Silent,
                 format!("the provider was silent for {} s", self.shared.idle.as_secs_f64()),
             )),
         }

@@ -23,10 +23,24 @@ pub(crate) enum Open {
     New,
 }
 
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A link, a FIFO, a device or a socket.
+    Other,
+}
+
 /// Folders, files and names.
 pub(crate) trait Disk: Debug + Send + Sync {
     /// The names in a folder.
     fn names(&self, folder: &Path) -> io::Result<Vec<OsString>>;
+
+    /// What is at the path itself; a link is not followed.
+    fn kind(&self, path: &Path) -> io::Result<Kind>;
 
     /// Whether a folder is at the path.
     fn is_folder(&self, path: &Path) -> bool;
@@ -79,6 +93,15 @@ impl Disk for RealDisk {
         fs_err::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     }
 
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        let kind = fs_err::symlink_metadata(path)?.file_type();
+        Ok(match () {
+            () if kind.is_file() => Kind::File,
+            () if kind.is_dir() => Kind::Folder,
+            () => Kind::Other,
+        })
+    }
+
     fn is_folder(&self, path: &Path) -> bool {
         path.is_dir()
     }
@@ -100,7 +123,7 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-        let file = File::open(path)?;
+        let file = folder::open_regular(path, OpenOptions::new().read(true))?;
         let len = file.metadata()?.len();
         if len > limit {
             let message = format!("{len} bytes are more than {limit}");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bridle_session::{EventCount, Header, Seq, SessionId, UnixMillis};
 
-use crate::disk::{Disk, DiskFile, Guard, Open, RealDisk};
+use crate::disk::{Disk, DiskFile, Guard, Kind, Open, RealDisk};
 use crate::file_sink::FileSink;
 use crate::folder::sync_names;
 use crate::lock::LockError;
@@ -175,16 +175,22 @@ impl LogFolder {
         self.path.join(format!("events.v{}.jsonl.zst", Header::FORMAT))
     }
 
+    fn lock_path(&self) -> PathBuf {
+        self.path.join("session.lock")
+    }
+
     pub(crate) fn lock(&self) -> Result<Box<dyn Guard>, StoreError> {
-        self.disk.lock(&self.path.join("session.lock")).map_err(|error| match error {
+        self.disk.lock(&self.lock_path()).map_err(|error| match error {
             LockError::Held(pid) => StoreError::Locked { id: self.id.clone(), pid },
             LockError::Io(error) => StoreError::Io(error),
         })
     }
 
-    /// Refuses a session that a newer version has written or migrated, and one without a log.
+    /// Refuses a session that a newer version has written or migrated, one without a log, and one
+    /// of which something is not what it should be.
     pub(crate) fn check_version(&self) -> Result<(), StoreError> {
         let not_found = || StoreError::NotFound(self.id.clone());
+        self.require(&self.path, Kind::Folder, "a folder")?;
         let names = match self.disk.names(&self.path) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_found()),
@@ -195,7 +201,20 @@ impl LogFolder {
             version if version > Header::FORMAT => {
                 Err(StoreError::Newer { id: self.id.clone(), version })
             }
-            _ => Ok(()),
+            _ => {
+                self.require(&self.log(), Kind::File, "a regular file")?;
+                self.require(&self.lock_path(), Kind::File, "a regular file")
+            }
+        }
+    }
+
+    /// Refuses what is there and is something else than `kind`.
+    fn require(&self, path: &Path, kind: Kind, name: &str) -> Result<(), StoreError> {
+        match self.disk.kind(path) {
+            Ok(there) if there == kind => Ok(()),
+            Ok(_) => Err(unreadable(&self.id, format!("{} is not {name}", path.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -1,4 +1,5 @@
-//! Private files and folders: modes hold under any umask, and names are durable when synced.
+//! Private files and folders: modes hold under any umask, names are durable when synced, and what
+//! is not a regular file is never waited for.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -6,6 +7,7 @@ use std::path::Path;
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use fs_err::{File, OpenOptions};
+use rustix::fs::OFlags;
 
 use crate::disk::Disk;
 use crate::plant::Plant;
@@ -16,10 +18,22 @@ const FILE_MODE: u32 = 0o600;
 /// Opens a file that only its owner may read, also when it has just been created under a strange
 /// umask.
 pub(crate) fn open_private(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.mode(FILE_MODE).open(path)?;
+    let file = open_regular(path, options.mode(FILE_MODE))?;
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o777 != FILE_MODE {
         file.set_permissions(std::fs::Permissions::from_mode(FILE_MODE))?;
+    }
+    Ok(file)
+}
+
+/// Opens a regular file and nothing else. A FIFO or a device would make its opener wait, and a link
+/// may lead anywhere.
+pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        let message = format!("{}: is not a regular file", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Ok(file)
 }

@@ -9,4 +9,5 @@ mod holes;
 mod processes;
 mod sample;
 mod simulated;
+mod special;
 mod torn;

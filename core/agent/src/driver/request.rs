@@ -7,8 +7,8 @@ use bridle_model::{
     Assembled, Assembler, Chunk, FailureCode, ModelFailure, PreparedCall, StopReason,
 };
 use bridle_session::{
-    AssistantAttempt, AssistantMessage, Block, LlmRetry, LlmRetryStarted, MessageId, StepNumber,
-    UserMessage,
+    AssistantAttempt, AssistantMessage, Block, EventData, LlmRetry, LlmRetryStarted, MessageId,
+    Session, StepNumber, ToolCallId, UserMessage,
 };
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Call;
 use super::halt::{Halt, stored};
 use super::partial::Keeper;
+use super::quiet::Quiet;
 use super::{Driver, pause};
 use crate::update::{AgentUpdate, NoticeLevel};
 
@@ -36,6 +37,13 @@ enum Attempt {
     Failed { failure: ModelFailure, partial: Assembler, shown: bool },
 }
 
+/// What an attempt was waiting for.
+enum Woken<T> {
+    Stream(T),
+    PartialDue,
+    Quiet,
+}
+
 impl Driver {
     /// Asks the model until it answers, fails for good, or is cancelled.
     pub(super) async fn request(
@@ -45,6 +53,7 @@ impl Driver {
         token: &CancellationToken,
     ) -> Result<Answer, Halt> {
         let mut was_empty = false;
+        let mut was_silent = false;
         let mut attempt = 1;
         loop {
             let call = self.prepare(input).await?;
@@ -72,6 +81,11 @@ impl Driver {
                 }
                 Attempt::Failed { failure, shown, .. } => {
                     self.record_attempt(step, attempt, &failure)?;
+                    let is_silent = failure.code == FailureCode::Silent;
+                    if is_silent && was_silent {
+                        return Err(Halt::from(silent_twice(failure)));
+                    }
+                    was_silent |= is_silent;
                     let delay = retry
                         .delay(attempt, &failure, fastrand::f64())
                         .ok_or_else(|| Halt::from(failure.clone()))?;
@@ -106,21 +120,31 @@ impl Driver {
         let mut chunks = call.stream(self.model_request(), token.child_token());
         let mut assembler = Assembler::new();
         let mut shown = false;
+        let mut quiet = Quiet::new(self.clock.as_ref());
         loop {
             // A chunk that is there comes first: text is recorded late only when the stream stalls.
             let next = async {
                 tokio::select! {
                     biased;
-                    next = AssertUnwindSafe(chunks.next()).catch_unwind() => Some(next),
-                    () = pause(&mut keeper.pause) => None,
+                    next = AssertUnwindSafe(chunks.next()).catch_unwind() => Woken::Stream(next),
+                    () = pause(&mut keeper.pause) => Woken::PartialDue,
+                    () = &mut quiet.alarm => Woken::Quiet,
                 }
             };
-            let Some(next) = self.drive(next).await else {
-                self.record_partial(keeper, &mut assembler);
-                continue;
+            let next = match self.drive(next).await {
+                Woken::Stream(next) => next,
+                Woken::PartialDue => {
+                    self.record_partial(keeper, &mut assembler);
+                    continue;
+                }
+                Woken::Quiet => {
+                    self.tell_quiet(&mut quiet, token).await;
+                    continue;
+                }
             };
             let failure = match next {
                 Ok(Some(Ok(chunk))) => {
+                    quiet = Quiet::new(self.clock.as_ref());
                     assembler.push(&chunk, self.recorder.now());
                     if matches!(chunk, Chunk::Stop(_)) {
                         return Attempt::Answered(assembler.finish());
@@ -165,10 +189,12 @@ impl Driver {
     async fn settle(
         &mut self,
         id: MessageId,
-        answer: Assembled,
+        mut answer: Assembled,
         route: bridle_session::Route,
         window: u64,
     ) -> Result<Answer, Halt> {
+        let session = self.recorder.session();
+        answer.make_call_ids_unique(|id| has_call(session, id));
         let stop = answer.stop.unwrap_or(StopReason::EndTurn);
         let calls = answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
         self.used = answer.usage.context();
@@ -238,7 +264,9 @@ impl Driver {
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             code: failure.code.as_str().to_owned(),
         })?;
-        if shown || delay >= NOTICEABLE {
+        // One short hiccup is nobody's concern; a provider that goes on failing is.
+        let repeated = attempt > 2 || failure.code == FailureCode::Silent;
+        if shown || repeated || delay >= NOTICEABLE {
             let what =
                 if shown { "The answer was cut off and starts again" } else { "Trying again" };
             let title = format!("{what} in {:.1} s", delay.as_secs_f64());
@@ -277,6 +305,24 @@ fn is_empty(answer: &Assembled) -> bool {
             Block::ToolCall { .. } | Block::Opaque { .. } => true,
             Block::Thinking { .. } | Block::RedactedThinking { .. } => false,
         })
+}
+
+/// Whether an answer of the session has a call with this id.
+fn has_call(session: &Session, id: &ToolCallId) -> bool {
+    session.events().iter().any(|event| match &event.data {
+        EventData::AssistantMessage(answer) => answer.tool_calls().any(|(used, ..)| used == id),
+        _ => false,
+    })
+}
+
+/// Asking a third time would let a person wait for very long; the text says for how long it was.
+fn silent_twice(failure: ModelFailure) -> ModelFailure {
+    let message = format!(
+        "{}, in each of two tries; nothing more is tried for this prompt. Check the provider's \
+         status, then prompt again.",
+        failure.message
+    );
+    ModelFailure { message, ..failure }
 }
 
 fn empty_answer() -> ModelFailure {

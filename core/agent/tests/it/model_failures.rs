@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_agent::{TurnOutcome, transcript};
+use bridle_agent::{Access, TurnOutcome, transcript};
 use bridle_model::FailureCode;
 use tokio::sync::Notify;
 
-use crate::rig::{Play, Rig, failure, kinds, line, text, text_block};
+use crate::rig::{Play, Rig, TestTool, calls, failure, kinds, line, ok, text, text_block};
 
 #[tokio::test]
 async fn a_rate_limit_is_waited_for_and_told() {
@@ -48,6 +48,80 @@ async fn tries_are_bounded() {
     assert_eq!(rig.run("b").await.1, TurnOutcome::EndTurn);
     let replay: Vec<_> = transcript(&rig.log().await).iter().map(line).collect();
     assert!(replay.contains(&"notice This turn failed.".to_owned()), "{replay:#?}");
+}
+
+#[tokio::test]
+async fn one_short_hiccup_is_not_told_and_the_next_one_is() {
+    let mut rig = Rig::new(Vec::new());
+    for _ in 0..2 {
+        rig.model.push(vec![Play::Fail(failure(FailureCode::Overloaded))]);
+    }
+    rig.model.push(text("Now."));
+    let (shown, outcome) = rig.run("a").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn);
+    let told = shown.iter().filter(|line| line.starts_with("notice Trying again in "));
+    assert_eq!(told.count(), 1, "{shown:#?}");
+}
+
+#[tokio::test]
+async fn a_silent_model_is_told_while_it_lasts_at_growing_intervals() {
+    let mut cut = text_block(0, "Half");
+    cut.pop();
+    for before in [Vec::new(), cut] {
+        let mut rig = Rig::new(Vec::new());
+        rig.clock.watches.add_permits(3);
+        let silent = Arc::new(Notify::new());
+        let mut plays = before;
+        plays.push(Play::Hang(Arc::clone(&silent)));
+        rig.model.push(plays);
+        rig.prompt("a");
+        let mut told = Vec::new();
+        while told.len() < 3 {
+            let line = line(&rig.updates.recv().await.unwrap());
+            told.extend(line.strip_prefix("notice ").map(str::to_owned));
+        }
+        let expected = [30, 60, 120].map(|s| format!("The model has sent nothing for {s} s"));
+        assert_eq!(told, expected);
+        rig.agent.cancel();
+        assert_eq!(rig.until_end("a").await.1, TurnOutcome::Cancelled);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_model_is_asked_once_more_and_not_again() {
+    let mut rig = Rig::new(Vec::new());
+    let silent = || vec![Play::Fail(failure(FailureCode::Silent))];
+    rig.model.push(silent());
+    rig.model.push(text("Awake."));
+    let (shown, outcome) = rig.run("a").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn);
+    assert!(shown.iter().any(|line| line.starts_with("notice Trying again in 0.")), "{shown:#?}");
+
+    rig.model.push(silent());
+    rig.model.push(vec![Play::Fail(failure(FailureCode::Overloaded))]);
+    rig.model.push(silent());
+    let TurnOutcome::Failed(failed) = rig.run("b").await.1 else { panic!("must fail") };
+    assert_eq!(failed.code, "silent");
+    assert!(failed.message.starts_with("scripted silent, in each of two tries"), "{failed:?}");
+    assert_eq!(rig.model.requests().len(), 5);
+
+    for _ in 0..2 {
+        rig.model.push(silent());
+    }
+    assert!(matches!(rig.run("c").await.1, TurnOutcome::Failed(_)));
+    assert_eq!(rig.model.requests().len(), 7, "two tries in all");
+}
+
+#[tokio::test]
+async fn an_id_that_the_model_uses_twice_does_not_end_the_turn() {
+    let mut rig = Rig::new(vec![TestTool::new("look", Access::ReadInside, ok)]);
+    rig.model.push(calls(&[("a", "look", "{}"), ("a", "look", r#"{"n":1}"#)]));
+    rig.model.push(calls(&[("a", "look", r#"{"n":2}"#)]));
+    rig.model.push(text("Done."));
+    assert_eq!(rig.run("a").await.1, TurnOutcome::EndTurn);
+    let expected = "system\nuser: a\nassistant: <look a> <look a-2>\nresult a: fine\n\
+                    result a-2: fine\nassistant: <look a-3>\nresult a-3: fine";
+    assert_eq!(rig.model.requests().pop().unwrap(), expected);
 }
 
 #[tokio::test]

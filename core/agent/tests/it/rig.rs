@@ -22,7 +22,7 @@ use bridle_session::{
 };
 use bridle_store::{LogWriter, MemoryStore, SessionStore as _};
 use futures::stream::{BoxStream, StreamExt as _};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// What a scripted answer does next.
@@ -184,12 +184,28 @@ impl ModelSource for ScriptedModel {
     }
 }
 
-/// A clock that the script moves and whose sleeps end at once, or never when it is told to hold.
-#[derive(Clone, Default)]
+/// From here on a sleep watches over something and is no pause.
+const WATCH: Duration = Duration::from_secs(30);
+
+/// A clock that the script moves. Its sleeps end at once, or never when it is told to hold; those
+/// of 30 s and more end as often as the test said before.
+#[derive(Clone)]
 pub(crate) struct TestClock {
+    pub(crate) watches: Arc<Semaphore>,
     passed: Arc<Mutex<Duration>>,
     pub(crate) slept: Arc<Mutex<Vec<Duration>>>,
     pub(crate) hold: Arc<Mutex<Option<Arc<Notify>>>>,
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self {
+            watches: Arc::new(Semaphore::new(0)),
+            passed: Arc::default(),
+            slept: Arc::default(),
+            hold: Arc::default(),
+        }
+    }
 }
 
 impl Clock for TestClock {
@@ -198,6 +214,10 @@ impl Clock for TestClock {
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
+        if duration >= WATCH {
+            let watches = Arc::clone(&self.watches);
+            return Box::pin(async move { watches.acquire().await.unwrap().forget() });
+        }
         self.slept.lock().unwrap().push(duration);
         let hold = self.hold.lock().unwrap().clone();
         Box::pin(async move {

@@ -80,15 +80,30 @@ pub(super) fn from_response(asked: Asked<'_>, head: &Head, body: &[u8]) -> Model
     };
     let code = settle(code(Some(head.status), &detail), head.should_retry);
     let said = said(asked, &detail);
+    let message = sentence(asked, code, Some(head.status), said.as_deref());
+    let wait = head.retry_after.filter(|wait| !wait.is_zero());
     ModelFailure {
         code,
-        message: sentence(asked, code, Some(head.status), said.as_deref()),
+        message: match wait {
+            Some(wait) => format!("{message}; it asks to wait {}", spoken(wait)),
+            None => message,
+        },
         status: Some(head.status.as_u16()),
         retry_after: head.retry_after,
         request_id: head
             .request_id
             .clone()
             .or_else(|| body_request_id.as_deref().map(request_id_text)),
+    }
+}
+
+/// A wait in the unit that a person would use, rounded up.
+fn spoken(wait: Duration) -> String {
+    let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3600)),
     }
 }
 
@@ -114,12 +129,13 @@ fn code(status: Option<StatusCode>, detail: &ErrorDetail) -> FailureCode {
     let kind = detail.r#type.as_deref().unwrap_or_default();
     let message = detail.message.as_deref().unwrap_or_default().to_lowercase();
     let status = status.map_or(0, |status| status.as_u16());
-    match (status, kind) {
-        (400, "") | (400 | 0 | 200, "invalid_request_error") => match message.as_str() {
-            text if is_overflow(text) => FailureCode::ContextOverflow,
-            text if text.contains("credit balance") => FailureCode::Billing,
-            _ => FailureCode::InvalidRequest,
-        },
+    let refused = || match message.as_str() {
+        text if is_overflow(text) => FailureCode::ContextOverflow,
+        text if text.contains("credit balance") => FailureCode::Billing,
+        _ => FailureCode::InvalidRequest,
+    };
+    let code = match (status, kind) {
+        (400, "") | (400 | 0 | 200, "invalid_request_error") => refused(),
         (402, _) | (_, "billing_error" | "insufficient_quota") => FailureCode::Billing,
         (401 | 403, _) | (_, "authentication_error" | "permission_error") => FailureCode::Auth,
         (404, _) | (_, "not_found_error") => FailureCode::UnknownModel,
@@ -132,7 +148,10 @@ fn code(status: Option<StatusCode>, detail: &ErrorDetail) -> FailureCode {
         (0, _) => FailureCode::Server,
         (200, _) => FailureCode::MalformedResponse,
         _ => FailureCode::InvalidRequest,
-    }
+    };
+    // The same request would be refused again, whatever the body calls it.
+    let is_refusal = matches!(status, 400..500) && !matches!(status, 408 | 409 | 425 | 429);
+    if is_refusal && code.is_retryable() { refused() } else { code }
 }
 
 fn is_overflow(message: &str) -> bool {
@@ -211,7 +230,9 @@ fn sentence(
         }
         FailureCode::InvalidRequest => format!("{provider} refuses the request"),
         FailureCode::MalformedResponse => format!("{provider} sent no event stream"),
-        FailureCode::Transport | FailureCode::Cancelled => code.as_str().to_owned(),
+        FailureCode::Transport | FailureCode::Silent | FailureCode::Cancelled => {
+            code.as_str().to_owned()
+        }
     };
     let status = status.map(|status| format!(" (HTTP {})", status.as_u16())).unwrap_or_default();
     let said = said.map(|said| format!(": {said}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fastrand::Rng;
 
-use crate::disk::{Disk, DiskFile, Guard, Open};
+use crate::disk::{Disk, DiskFile, Guard, Kind, Open};
 use crate::lock::LockError;
 
 const SECTOR: usize = 512;
@@ -227,6 +227,16 @@ impl Disk for SimulatedDisk {
         }
         let inside = state.names.keys().filter(|path| path.parent() == Some(folder));
         Ok(inside.map(|path| path.file_name().unwrap().to_owned()).collect())
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Kind> {
+        let state = self.state();
+        state.answer()?;
+        match state.names.get(path) {
+            Some(Node::Folder) => Ok(Kind::Folder),
+            Some(Node::File(_)) => Ok(Kind::File),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn is_folder(&self, path: &Path) -> bool {

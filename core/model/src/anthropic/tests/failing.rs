@@ -41,6 +41,8 @@ async fn every_status_has_its_code() {
         ("400 X", invalid, "prompt is too long: 1000001 tokens > 1000000 maximum", ContextOverflow),
         ("400 X", invalid, "This exceeds the available context size", ContextOverflow),
         ("400 X", invalid, "Your credit balance is too low", Billing),
+        ("400 X", "api_error", "a failure that calls itself a refusal", InvalidRequest),
+        ("400 X", "overloaded_error", "prompt is too long", ContextOverflow),
         ("401 X", "authentication_error", "invalid x-api-key", Auth),
         ("402 X", "billing_error", "no balance", Billing),
         ("403 X", "permission_error", "not yours", Auth),
@@ -48,6 +50,8 @@ async fn every_status_has_its_code() {
         ("408 X", "timeout_error", "slow", Server),
         ("413 X", "request_too_large", "too large", ContextOverflow),
         ("422 X", "", "what", InvalidRequest),
+        ("422 X", "timeout_error", "what", InvalidRequest),
+        ("425 X", "api_error", "early", Server),
         ("429 X", "rate_limit_error", "slow down", RateLimited),
         ("500 X", "api_error", "oops", Server),
         ("503 X", "", "busy", Overloaded),
@@ -82,6 +86,19 @@ async fn hints_on_when_to_retry_are_read() {
     assert_eq!(wait(past).await, Some(Duration::ZERO));
     let until = wait(&date).await.unwrap();
     assert!(until <= Duration::from_secs(3600) && until > Duration::from_secs(60), "{until:?}");
+}
+
+#[tokio::test]
+async fn a_person_reads_how_long_the_provider_asks_to_wait() {
+    for (seconds, words) in [("0.5", "1 s"), ("60", "60 s"), ("600", "10 min"), ("99999", "28 h")] {
+        let headers = format!("retry-after: {seconds}\r\n");
+        let failure = failure_of(refusal("429 X", &headers, "rate_limit_error", "x")).await;
+        let expected =
+            format!("anthropic limits the rate of requests (HTTP 429): x; it asks to wait {words}");
+        assert_eq!(failure.message, expected);
+    }
+    let failure = failure_of(refusal("429 X", "retry-after: 0\r\n", "", "x")).await;
+    assert!(failure.message.ends_with(": x"), "{failure}");
 }
 
 #[tokio::test]
@@ -213,7 +230,7 @@ async fn a_silent_stream_ends_and_a_ping_is_no_silence() {
     };
     let (item, ()) = tokio::join!(stream.next(), script);
     let failure = item.unwrap().unwrap_err();
-    assert_eq!(failure.code, FailureCode::Transport);
+    assert_eq!(failure.code, FailureCode::Silent);
     assert_eq!(failure.message, "the provider was silent for 180 s");
     drop((stream, ping));
     server.join().await;
