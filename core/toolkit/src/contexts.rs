@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bridle_agent::ContextSource;
 use bridle_compose::Clock;
 use bridle_world::files::{self, FileError, Text};
-use bridle_world::{Placement, Roots};
+use bridle_world::{Placement, Roots, path_text};
 
 use crate::target::shown;
 
@@ -35,9 +35,9 @@ impl Environment {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("Working directory: {}\n", self.roots.cwd().display());
+        let mut text = format!("Working directory: {}\n", path_text(self.roots.cwd()));
         for root in self.roots.all().skip(1) {
-            text.push_str(&format!("Further workspace folder: {}\n", root.display()));
+            text.push_str(&format!("Further workspace folder: {}\n", path_text(root)));
         }
         text.push_str(&match git_head(self.roots.cwd()) {
             None => "Git repository: no\n".to_owned(),
@@ -142,7 +142,7 @@ fn instructions_of(roots: &Roots, folder: &Path) -> Option<String> {
 
 /// The instructions, cut at their limit, or why there are none.
 fn readable(roots: &Roots, path: &Path) -> Result<String, String> {
-    let placement = roots.resolve(&path.to_string_lossy()).map_err(|error| error.to_string())?;
+    let placement = roots.resolve(&path_text(path)).map_err(|error| error.to_string())?;
     let real: PathBuf = match placement {
         Placement::Inside(real) => real,
         Placement::Outside(_) => return Err("it is a link that leaves the workspace".to_owned()),

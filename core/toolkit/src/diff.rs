@@ -1,16 +1,25 @@
 //! What a change of a file looks like, to a client and to the model.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
 use bridle_agent::FileDiff;
+use bridle_world::path_text;
 use similar::{ChangeTag, DiffOp, TextDiff};
 
-/// Texts up to this size (bytes) are shown whole; of larger ones only the changed regions.
+/// Texts up to this size (bytes) are shown whole; of larger ones only the changes and the lines
+/// around them.
 const WHOLE_BYTES: usize = 64 * 1024;
-/// The most regions, and bytes of them, that are shown of one change.
-const MAX_REGIONS: usize = 50;
-const MAX_REGION_BYTES: usize = 256 * 1024;
+/// The most bytes of old and new text that are shown of one change. Below it, every change is
+/// shown completely.
+const MAX_SHOWN_BYTES: usize = 2 * 1024 * 1024;
+/// What one hunk counts besides its text.
+const HUNK_BYTES: usize = 256;
+/// Of longer unchanged text (bytes) within one line only the end next to the change is shown.
+const LONG_BYTES: usize = 1024;
+/// How much of it (bytes) that is.
+const NEAR_BYTES: usize = 200;
 /// The most bytes of unified diff that the model reads.
 const UNIFIED_BYTES: usize = 8 * 1024;
 /// Unchanged lines around a change.
@@ -21,7 +30,7 @@ const DIFF_PATIENCE: Duration = Duration::from_millis(500);
 /// One change, as it is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// For clients: the whole texts, or one entry for each changed region.
+    /// For clients: the whole texts, or one entry for each hunk.
     pub(crate) diffs: Vec<FileDiff>,
     /// For the model: hunks of a unified diff, cut at a limit.
     pub(crate) unified: String,
@@ -43,7 +52,7 @@ impl Change {
         let (diffs, note) = if old.len().max(new.len()) <= WHOLE_BYTES {
             (vec![file_diff(path, Some(old.to_owned()), new.to_owned())], None)
         } else {
-            regions(path, &diff)
+            hunks(path, &diff)
         };
         let first_line = u32::try_from(first_line + 1).unwrap_or(u32::MAX);
         Self { diffs, unified: unified(&diff), first_line, note }
@@ -51,42 +60,149 @@ impl Change {
 
     /// A new file.
     pub(crate) fn creation(path: &Path, new: &str) -> Self {
-        let (shown, cut) = whole_lines(new, WHOLE_BYTES);
-        let note = (cut > 0).then(|| format!("{cut} more bytes of the new file are not shown."));
+        let (shown, rest) = whole_lines(new, MAX_SHOWN_BYTES);
+        let mut hidden = Hidden::default();
+        hidden.added.count(rest);
         let diffs = vec![file_diff(path, None, shown.to_owned())];
-        Self { diffs, unified: String::new(), first_line: 1, note }
+        Self { diffs, unified: String::new(), first_line: 1, note: hidden.note() }
     }
 }
 
+/// The protocol's paths are UTF-8; another one is given as it is shown.
 fn file_diff(path: &Path, old_text: Option<String>, new_text: String) -> FileDiff {
-    FileDiff { path: path.to_owned(), old_text, new_text }
+    FileDiff { path: path_text(path).into(), old_text, new_text }
 }
 
-fn regions(path: &Path, diff: &TextDiff<'_, '_, str>) -> (Vec<FileDiff>, Option<String>) {
+fn hunks(path: &Path, diff: &TextDiff<'_, '_, str>) -> (Vec<FileDiff>, Option<String>) {
     let mut shown = Vec::new();
-    let mut omitted = 0;
-    let mut bytes = 0;
+    let mut hidden = Hidden::default();
+    let mut room = MAX_SHOWN_BYTES;
     for group in diff.grouped_ops(CONTEXT_LINES) {
-        let old: String = group
-            .iter()
-            .flat_map(DiffOp::old_range)
-            .filter_map(|line| diff.old_slice(line))
-            .collect();
-        let new: String = group
-            .iter()
-            .flat_map(DiffOp::new_range)
-            .filter_map(|line| diff.new_slice(line))
-            .collect();
-        let size = old.len() + new.len();
-        if shown.len() < MAX_REGIONS && bytes + size <= MAX_REGION_BYTES {
-            bytes += size;
-            shown.push(file_diff(path, Some(old), new));
-        } else {
-            omitted += 1;
+        room = room.saturating_sub(path.as_os_str().len() + HUNK_BYTES);
+        let mut hunk = Hunk::default();
+        for op in &group {
+            hunk.add(diff, op, &mut room, &mut hidden);
+        }
+        if !hunk.old.is_empty() || !hunk.new.is_empty() {
+            shown.push(file_diff(path, Some(hunk.old), hunk.new));
         }
     }
-    let note = (omitted > 0).then(|| format!("{omitted} more changed regions are not shown."));
-    (shown, note)
+    (shown, hidden.note())
+}
+
+/// One place of a change with the lines around it.
+#[derive(Default)]
+struct Hunk {
+    old: String,
+    new: String,
+}
+
+impl Hunk {
+    /// Adds a piece as far as there is room. Once something did not fit there is no room any more,
+    /// so that what is shown has no gaps.
+    fn add(
+        &mut self,
+        diff: &TextDiff<'_, '_, str>,
+        op: &DiffOp,
+        room: &mut usize,
+        hidden: &mut Hidden,
+    ) {
+        let old: String = op.old_range().filter_map(|line| diff.old_slice(line)).collect();
+        let new: String = op.new_range().filter_map(|line| diff.new_slice(line)).collect();
+        let is_context = matches!(op, DiffOp::Equal { .. });
+        let (old, new) = if is_context {
+            let context: String = old.split_inclusive('\n').map(short_line).collect();
+            (Cow::Owned(context.clone()), Cow::Owned(context))
+        } else {
+            around_the_change(&old, &new)
+        };
+        if old.len() + new.len() <= *room {
+            *room -= old.len() + new.len();
+            self.old.push_str(&old);
+            self.new.push_str(&new);
+            return;
+        }
+        if !is_context {
+            let (kept, rest) = whole_lines(&old, *room / 2);
+            self.old.push_str(kept);
+            hidden.removed.count(rest);
+            let (kept, rest) = whole_lines(&new, *room / 2);
+            self.new.push_str(kept);
+            hidden.added.count(rest);
+        }
+        *room = 0;
+    }
+}
+
+/// An unchanged line, its end left out when it is long.
+fn short_line(line: &str) -> Cow<'_, str> {
+    if line.len() <= LONG_BYTES {
+        return Cow::Borrowed(line);
+    }
+    let kept = line.get(..line.floor_char_boundary(NEAR_BYTES)).unwrap_or_default();
+    let end = if line.ends_with('\n') { "\n" } else { "" };
+    Cow::Owned(format!("{kept}…{end}"))
+}
+
+/// Two texts that differ, without the long beginning and end that they share: a long line is shown
+/// around what changes in it. Nothing that differs is left out.
+fn around_the_change<'a>(old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
+    let shared = |pairs: &mut dyn Iterator<Item = (char, char)>| -> usize {
+        pairs.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
+    };
+    let head = shared(&mut old.chars().zip(new.chars()));
+    let rest = |text: &'a str| text.get(head..).unwrap_or_default();
+    let tail = shared(&mut rest(old).chars().rev().zip(rest(new).chars().rev()));
+    let cut = |text: &'a str| -> Cow<'a, str> {
+        let (start, before) = match head {
+            long if long > LONG_BYTES => (text.ceil_char_boundary(long - NEAR_BYTES), "…"),
+            _ => (0, ""),
+        };
+        let (end, after) = match tail {
+            long if long > LONG_BYTES => {
+                (text.floor_char_boundary(text.len() - long + NEAR_BYTES), "…")
+            }
+            _ => (text.len(), ""),
+        };
+        if before.is_empty() && after.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(format!("{before}{}{after}", text.get(start..end).unwrap_or_default()))
+    };
+    (cut(old), cut(new))
+}
+
+/// What changes and is not shown.
+#[derive(Default)]
+struct Hidden {
+    removed: Size,
+    added: Size,
+}
+
+#[derive(Default)]
+struct Size {
+    lines: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn count(&mut self, text: &str) {
+        self.lines += text.lines().count();
+        self.bytes += text.len();
+    }
+}
+
+impl Hidden {
+    fn note(&self) -> Option<String> {
+        let side = |name: &str, size: &Size| {
+            (size.bytes > 0).then(|| format!("{} {name} lines ({} bytes)", size.lines, size.bytes))
+        };
+        let sides: Vec<String> = [side("removed", &self.removed), side("added", &self.added)]
+            .into_iter()
+            .flatten()
+            .collect();
+        (!sides.is_empty()).then(|| format!("Not shown: {}.", sides.join(" and ")))
+    }
 }
 
 fn unified(diff: &TextDiff<'_, '_, str>) -> String {
@@ -105,24 +221,25 @@ fn unified(diff: &TextDiff<'_, '_, str>) -> String {
         }
         if text.len() > UNIFIED_BYTES {
             let (kept, cut) = whole_lines(&text, UNIFIED_BYTES);
+            let cut = cut.len();
             return format!("{kept}[cut; {cut} more bytes in this hunk, later hunks left out]\n");
         }
     }
     text
 }
 
-/// The whole lines of a text that fit into `limit` bytes, and how many bytes that leaves out.
-/// A first line that alone is too long is cut between characters.
-fn whole_lines(text: &str, limit: usize) -> (&str, usize) {
+/// The whole lines of a text that fit into `limit` bytes, and the rest of it. A first line that
+/// alone is too long is cut between characters.
+fn whole_lines(text: &str, limit: usize) -> (&str, &str) {
     if text.len() <= limit {
-        return (text, 0);
+        return (text, "");
     }
     let fits = text.get(..text.floor_char_boundary(limit)).unwrap_or_default();
     let kept = match fits.rfind('\n') {
         Some(end) => fits.get(..=end).unwrap_or(fits),
         None => fits,
     };
-    (kept, text.len() - kept.len())
+    (kept, text.get(kept.len()..).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -152,14 +269,85 @@ mod tests {
     }
 
     #[test]
+    fn every_change_is_shown_up_to_the_limit() {
+        let path = Path::new("/ws/f");
+        let text = |word: &str, lines: usize| -> String {
+            (0..lines).map(|n| format!("{word} {n} of a file\n")).collect()
+        };
+        // A whole file of 200 kB, a new one of 1 MiB, and 199 places in one file.
+        let (old, new) = (text("old", 10_000), text("new", 10_000));
+        let whole = Change::between(path, &old, &new);
+        assert_eq!(whole.diffs, [file_diff(path, Some(old), new)]);
+        assert_eq!(whole.note, None);
+        let file = "x\n".repeat(512 * 1024);
+        let created = Change::creation(path, &file);
+        assert_eq!((created.diffs[0].new_text.len(), created.note), (file.len(), None));
+        let old = text("line", 20_000);
+        let mut lines: Vec<&str> = old.split_inclusive('\n').collect();
+        (0..199).for_each(|n| lines[n * 100] = "edited\n");
+        let new = lines.concat();
+        let edits = Change::between(path, &old, &new);
+        assert_eq!((edits.diffs.len(), edits.note), (199, None));
+    }
+
+    #[test]
+    fn a_huge_line_is_shown_around_what_changes_in_it() {
+        let line = |word: &str| format!("{}{word}{}\n", "ä".repeat(500_000), "😀".repeat(300_000));
+        let (old, new) = (line("old"), line("new"));
+        let change = Change::between(Path::new("/f"), &old, &new);
+        assert_eq!((change.diffs.len(), change.note), (1, None));
+        let shown = &change.diffs[0];
+        assert!(shown.old_text.as_ref().unwrap().contains("äold😀"));
+        assert!(shown.new_text.contains("änew😀") && shown.new_text.len() < 1_000);
+        assert!(shown.new_text.starts_with('…') && shown.new_text.ends_with('…'));
+        // As a neighbour of the change its beginning is enough.
+        let (old, new) = (format!("{old}a\n"), format!("{old}b\n"));
+        let shown = Change::between(Path::new("/f"), &old, &new).diffs.remove(0);
+        assert!(shown.new_text.ends_with("…\nb\n") && shown.new_text.len() < 1_000);
+    }
+
+    #[test]
+    fn what_is_beyond_the_limit_is_counted() {
+        let path = Path::new("/ws/f");
+        // Pairs of changed lines, three unchanged ones between them.
+        let text = |word: &str| -> String {
+            (0..90_000).map(|n| format!("{word} {n:05}\n{word}\na\nb\nc\n")).collect()
+        };
+        let (old, new) = (text("old"), text("new!"));
+        let change = Change::between(path, &old, &new);
+        let shown = |texts: Vec<&str>, word: &str| -> (usize, usize) {
+            let lines = texts.iter().flat_map(|text| text.split_inclusive('\n'));
+            let changed: Vec<&str> = lines.filter(|line| line.starts_with(word)).collect();
+            (changed.len(), changed.concat().len())
+        };
+        let olds = change.diffs.iter().filter_map(|diff| diff.old_text.as_deref()).collect();
+        let news = change.diffs.iter().map(|diff| diff.new_text.as_str()).collect();
+        let ((old_lines, old_bytes), (new_lines, new_bytes)) =
+            (shown(olds, "old"), shown(news, "new!"));
+        assert!(old_bytes + new_bytes > MAX_SHOWN_BYTES / 2);
+        let note = format!(
+            "Not shown: {} removed lines ({} bytes) and {} added lines ({} bytes).",
+            180_000 - old_lines,
+            90_000 * 14 - old_bytes,
+            180_000 - new_lines,
+            90_000 * 16 - new_bytes
+        );
+        assert_eq!(change.note, Some(note));
+        let new = "line\n".repeat(MAX_SHOWN_BYTES / 5 + 101);
+        let created = Change::creation(path, &new);
+        assert_eq!(created.note.unwrap(), "Not shown: 101 added lines (505 bytes).");
+    }
+
+    #[test]
     fn cuts_fall_between_characters_and_are_named() {
         for padding in 0..4 {
-            let text = "x".repeat(padding) + &"😀".repeat(WHOLE_BYTES);
+            let text = "x".repeat(padding) + &"😀".repeat(MAX_SHOWN_BYTES / 3);
             let change = Change::creation(Path::new("/f"), &text);
             assert!(text.starts_with(&change.diffs[0].new_text) && change.note.is_some());
             let change = Change::between(Path::new("/f"), &text, "");
             assert!(change.unified.len() < UNIFIED_BYTES + 100);
-            assert!(change.diffs.is_empty() == change.note.is_some());
+            assert!(text.starts_with(change.diffs[0].old_text.as_ref().unwrap()));
+            assert!(change.note.is_some());
         }
     }
 }

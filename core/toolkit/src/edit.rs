@@ -14,8 +14,8 @@ use bridle_agent::{
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
-use bridle_world::Roots;
 use bridle_world::files::{self, Text, Version};
+use bridle_world::{Roots, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -91,8 +91,8 @@ impl Tool for Edit {
         }
         let roots = self.roots.clone();
         blocking(move || {
-            let target = Target::resolve(&roots, &arguments.path)?;
-            match prepare(&target, &arguments.edits) {
+            let mut target = Target::resolve(&roots, &arguments.path)?;
+            match prepare(&mut target, &arguments.edits) {
                 Ok(planned) => Ok(Box::new(planned) as Box<dyn PlannedCall>),
                 Err(failure) => plan_failed(target, "Edit", failure),
             }
@@ -105,8 +105,8 @@ impl Tool for Edit {
     }
 }
 
-fn prepare(target: &Target, edits: &[EditArgument]) -> Result<PlannedEdit, ToolFailure> {
-    let snapshot = files::read(&target.path, MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
+fn prepare(target: &mut Target, edits: &[EditArgument]) -> Result<PlannedEdit, ToolFailure> {
+    let snapshot = target.read_for_change(MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
     let text = Text::parse(&snapshot.bytes)
         .map_err(|why| ToolFailure::failed(format!("{} cannot be edited: {why}.", target.shown)))?;
     let replacements: Vec<Replacement<'_>> = edits
@@ -211,7 +211,7 @@ impl PlannedEdit {
         }
         text.push_str(&fenced("diff", &self.change.unified));
         let value = json!({
-            "path": self.target.path, "replacements": self.regions,
+            "path": path_text(&self.target.path), "replacements": self.regions,
             "matched": if self.line_ends { "line-ends" } else { "exact" },
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })

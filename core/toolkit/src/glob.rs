@@ -9,8 +9,8 @@ use bridle_agent::{
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
-use bridle_world::Roots;
 use bridle_world::search::{NamesFound, NamesQuery, search_names};
+use bridle_world::{Roots, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -125,8 +125,9 @@ impl PlannedGlob {
         let text = self.render(&found);
         let mut display = self.display();
         display.text = Some(fenced("", &text));
+        let paths: Vec<String> = found.paths.iter().map(|path| path_text(path)).collect();
         let value = json!({
-            "paths": found.paths, "total": found.total, "total_is_exact": !found.at_least,
+            "paths": paths, "total": found.total, "total_is_exact": !found.at_least,
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
     }

@@ -9,8 +9,8 @@ use bridle_agent::{
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
-use bridle_world::Roots;
 use bridle_world::files::{Entry, EntryKind, FileError, Listing, list};
+use bridle_world::{Roots, name_text, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -103,7 +103,7 @@ impl PlannedList {
         let mut display = self.display();
         display.text = Some(fenced("", &text));
         let value = json!({
-            "path": self.target.path, "shown": listing.entries.len(), "total": listing.total,
+            "path": path_text(&self.target.path), "shown": listing.entries.len(), "total": listing.total,
             "total_is_exact": !listing.more,
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
@@ -138,11 +138,11 @@ impl PlannedList {
 }
 
 fn line(entry: &Entry) -> String {
-    let name = entry.name.to_string_lossy();
+    let name = name_text(&entry.name);
     match &entry.kind {
         EntryKind::Folder => format!("{name}/\n"),
         EntryKind::File(size) => format!("{name}  {size}\n"),
-        EntryKind::Link(target) => format!("{name} -> {}\n", target.display()),
+        EntryKind::Link(target) => format!("{name} -> {}\n", path_text(target)),
         EntryKind::Special => format!("{name}  (special file)\n"),
     }
 }

@@ -11,8 +11,8 @@ use bridle_agent::{
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
-use bridle_world::Roots;
 use bridle_world::files::{LineLimits, Lines, read_lines};
+use bridle_world::{Roots, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -151,7 +151,7 @@ impl PlannedRead {
             total => format!("Lines {first}-{} of {}{total}.", end - 1, at_least(&lines)),
         });
         let value = json!({
-            "path": self.target.path, "start_line": first, "end_line": end - 1,
+            "path": path_text(&self.target.path), "start_line": first, "end_line": end - 1,
             "total_lines": lines.total, "total_is_exact": !lines.more,
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Concurrency, Display, Grant, Location, PlannedCall, Tool, ToolContext, ToolFailure,
-    ToolKind, ToolOutcome,
+    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
+    ToolOutcome,
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{Arguments, peek};
 use crate::blocking::blocking;
-use crate::target::{Target, fenced, one_line, shown};
+use crate::target::{Target, fenced, locations, one_line, shown};
 
 /// The most hits that are returned.
 const MAX_HITS: usize = 200;
@@ -174,7 +174,7 @@ pub(crate) fn outline_search(roots: &Roots, text: &str, verb: &str, tool: &str) 
     };
     let mut display = Display::new(title, ToolKind::Search);
     let path = roots.cwd().join(peek(text, "path").unwrap_or_default());
-    display.locations = vec![Location { path, line: None }];
+    display.locations = locations(&path, None);
     display
 }
 
@@ -214,6 +214,44 @@ mod tests {
         assert_eq!(text, "src/a.rs\n");
         let text = ws.text("glob", json!({ "pattern": "*.py" })).await;
         assert_eq!(text, "No file matches *.py.\n");
+    }
+
+    /// A name that is not UTF-8 is shown in one way by every tool, and every tool takes it so.
+    #[tokio::test]
+    async fn names_that_are_not_utf_8_can_be_used() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let ws = Workspace::new(&[]);
+        let folder = ws.roots.cwd().join(OsStr::from_bytes(b"d\xfe"));
+        fs_err::create_dir(&folder).unwrap();
+        let file = folder.join(OsStr::from_bytes(b"bad\xffname"));
+        fs_err::write(&file, "needle\n").unwrap();
+        let shown = r"d\xfe/bad\xffname";
+        let text = ws.text("glob", json!({ "pattern": "*" })).await;
+        assert_eq!(text, format!("{shown}\n"));
+        let text = ws.text("search", json!({ "pattern": "needle" })).await;
+        assert_eq!(text, format!("{shown}:1: needle\n"));
+        assert_eq!(ws.text("list", json!({ "path": "." })).await, "d\\xfe/\n");
+        let text = ws.text("list", json!({ "path": r"d\xfe" })).await;
+        assert_eq!(text, "bad\\xffname  7\n");
+        let error = ws.error("read", json!({ "path": r"d\xfe/bad\xffnam" })).await;
+        assert!(error.ends_with(r"There is `bad\xffname`."), "{error}");
+        let edits = json!([{ "old_text": "needle", "new_text": "thread" }]);
+        for (tool, arguments) in [
+            ("glob", json!({ "pattern": "*", "path": r"d\xfe" })),
+            ("search", json!({ "pattern": "needle", "path": shown })),
+            ("list", json!({ "path": r"d\xfe" })),
+            ("read", json!({ "path": shown })),
+            ("edit", json!({ "path": shown, "edits": edits })),
+            ("write", json!({ "path": shown, "content": "new" })),
+        ] {
+            let outcome = ws.run(tool, arguments).await.unwrap();
+            // What is stored and sent is JSON.
+            let stored = serde_json::to_string(&outcome.display).unwrap();
+            assert!(stored.contains(r"d\\xfe"), "{stored}");
+        }
+        assert_eq!(fs_err::read(&file).unwrap(), b"new");
     }
 
     #[tokio::test]

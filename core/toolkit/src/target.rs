@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use bridle_agent::{
     Access, Display, Grant, Location, PlannedCall, ToolContext, ToolFailure, ToolKind, ToolOutcome,
 };
-use bridle_world::files::{self, FileError};
-use bridle_world::{Placement, Roots};
+use bridle_world::files::{self, FileError, Snapshot};
+use bridle_world::{Placement, Roots, name_text, path_text};
 
 use crate::arguments::peek;
 use crate::diff::Change;
@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) shown: String,
     inside: bool,
     protected: Option<&'static str>,
+    /// How many further names the file has, which may lie anywhere.
+    further_names: u64,
 }
 
 impl Target {
@@ -41,7 +43,7 @@ impl Target {
         let inside = matches!(placement, Placement::Inside(_));
         let path = placement.path().to_owned();
         let protected = roots.protected(&path);
-        Ok(Self { shown: shown(roots, &path), path, inside, protected })
+        Ok(Self { shown: shown(roots, &path), path, inside, protected, further_names: 0 })
     }
 
     pub(crate) fn read_access(&self) -> Vec<Access> {
@@ -52,9 +54,20 @@ impl Target {
         }
     }
 
-    /// Protected names count as outside: what is written there is executed or obeyed later.
+    /// The content that a change will be computed on; from here on the target knows of hard links.
+    ///
+    /// # Errors
+    /// [`FileError`], also for a file that nobody may write.
+    pub(crate) fn read_for_change(&mut self, limit: u64) -> Result<Snapshot, FileError> {
+        let snapshot = files::read_for_change(&self.path, limit)?;
+        self.further_names = snapshot.version.further_names();
+        Ok(snapshot)
+    }
+
+    /// Protected names count as outside: what is written there is executed or obeyed later. So
+    /// does a file with further names, because nobody can say where those are.
     pub(crate) fn write_access(&self) -> Vec<Access> {
-        if self.inside && self.protected.is_none() {
+        if self.inside && self.protected.is_none() && self.further_names == 0 {
             vec![Access::WriteInside(self.path.clone())]
         } else {
             vec![Access::WriteOutside(self.path.clone())]
@@ -63,20 +76,39 @@ impl Target {
 
     /// The head of a display: one line with the verb and the path.
     pub(crate) fn display(&self, verb: &str, kind: ToolKind, line: Option<u32>) -> Display {
-        let note = match self.protected {
-            Some(name) if matches!(kind, ToolKind::Edit) => {
-                format!(" (protected: `{name}` is executed or obeyed by other programs)")
-            }
+        let note = match kind {
+            ToolKind::Edit => self.write_note(),
             _ => String::new(),
         };
         let mut display = Display::new(format!("{verb} {}{note}", one_line(&self.shown)), kind);
-        display.locations = vec![Location { path: self.path.clone(), line }];
+        display.locations = locations(&self.path, line);
         display
+    }
+
+    /// Why a write here is more than a write in the workspace.
+    fn write_note(&self) -> String {
+        let mut note = String::new();
+        if let Some(name) = self.protected {
+            note.push_str(&format!(
+                " (protected: other programs execute or obey `{name}`, or it holds keys)"
+            ));
+        }
+        match self.further_names {
+            0 => {}
+            1 => note.push_str(" (hard link: the file has another name, maybe outside)"),
+            n => {
+                note.push_str(&format!(" (hard link: the file has {n} other names, maybe outside)"))
+            }
+        }
+        note
     }
 
     /// The display of a change of this file.
     pub(crate) fn display_change(&self, verb: &str, change: &Change) -> Display {
         let mut display = self.display(verb, ToolKind::Edit, Some(change.first_line));
+        if change.note.is_some() {
+            display.title.push_str(" (not all of the change is shown)");
+        }
         display.diffs.clone_from(&change.diffs);
         display.text.clone_from(&change.note);
         display
@@ -98,9 +130,10 @@ impl Target {
         let hint = match error {
             FileError::NotFound(_) => similar_names(&self.path),
             FileError::Folder(_) => " Use `list` to see what is in it.".to_owned(),
-            FileError::Stale(_) | FileError::Exists(_) | FileError::Moved(_) => {
-                " Look again before you go on.".to_owned()
-            }
+            FileError::Stale(_)
+            | FileError::Exists(_)
+            | FileError::Moved(_)
+            | FileError::Linked(_) => " Look again before you go on.".to_owned(),
             FileError::WriteProtected { .. } => {
                 " Change its mode first if it really has to be changed.".to_owned()
             }
@@ -160,16 +193,22 @@ pub(crate) fn outline(
         return Display::new(tool, kind);
     };
     let mut display = Display::new(format!("{verb} {}", one_line(&path)), kind);
-    display.locations = vec![Location { path: roots.cwd().join(path), line: None }];
+    display.locations = locations(&roots.cwd().join(path), None);
     display
+}
+
+/// The place of a display. The protocol can only name a path that is UTF-8; another one is told by
+/// the title alone.
+pub(crate) fn locations(path: &Path, line: Option<u32>) -> Vec<Location> {
+    path.to_str().map(|_| Location { path: path.to_owned(), line }).into_iter().collect()
 }
 
 /// A path relative to the working directory, or absolute elsewhere.
 pub(crate) fn shown(roots: &Roots, path: &Path) -> String {
     match path.strip_prefix(roots.cwd()) {
         Ok(relative) if relative.as_os_str().is_empty() => ".".to_owned(),
-        Ok(relative) => relative.to_string_lossy().into_owned(),
-        Err(_) => path.to_string_lossy().into_owned(),
+        Ok(relative) => path_text(relative),
+        Err(_) => path_text(path),
     }
 }
 
@@ -211,17 +250,17 @@ fn similar_names(path: &Path) -> String {
         return String::new();
     };
     let Ok(listing) = files::list(folder, MAX_COMPARED) else {
-        return format!(" The folder {} does not exist either.", folder.display());
+        return format!(" The folder {} does not exist either.", path_text(folder));
     };
-    let name = name.to_string_lossy().to_lowercase();
+    let name = name_text(name).to_lowercase();
     let mut ranked: Vec<(f32, String)> = listing
         .entries
         .iter()
         .map(|entry| {
-            let candidate = entry.name.to_string_lossy();
+            let candidate = name_text(&entry.name);
             let folded = candidate.to_lowercase();
             let likeness = similar::TextDiff::from_chars(name.as_str(), folded.as_str()).ratio();
-            (likeness, candidate.into_owned())
+            (likeness, candidate)
         })
         .filter(|(likeness, _)| *likeness >= 0.6)
         .collect();

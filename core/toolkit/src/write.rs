@@ -1,5 +1,6 @@
 //! `write`: a new file, or new content for a whole file.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,8 +9,8 @@ use bridle_agent::{
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
-use bridle_world::Roots;
 use bridle_world::files::{self, Anchor, FileError, Text, Version};
+use bridle_world::{Roots, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -30,7 +31,8 @@ an existing text file. To change parts of a file use edit.";
 pub(crate) struct WriteArguments {
     /// The file, absolute or relative to the working directory.
     path: String,
-    /// The whole content, written as it is.
+    /// The whole content, written as it is; only where every line of the replaced file ends with
+    /// CR LF, LF becomes CR LF.
     content: String,
 }
 
@@ -70,8 +72,8 @@ impl Tool for Write {
         }
         let roots = self.roots.clone();
         blocking(move || {
-            let target = Target::resolve(&roots, &path)?;
-            match prepare(&target, content) {
+            let mut target = Target::resolve(&roots, &path)?;
+            match prepare(&mut target, content) {
                 Ok(planned) => Ok(Box::new(planned) as Box<dyn PlannedCall>),
                 Err(failure) => plan_failed(target, "Write", failure),
             }
@@ -84,8 +86,8 @@ impl Tool for Write {
     }
 }
 
-fn prepare(target: &Target, content: String) -> Result<PlannedWrite, ToolFailure> {
-    let snapshot = match files::read(&target.path, MAX_FILE_BYTES) {
+fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFailure> {
+    let snapshot = match target.read_for_change(MAX_FILE_BYTES) {
         Ok(snapshot) => snapshot,
         Err(FileError::NotFound(_)) => return prepare_new(target, content),
         Err(error) => return Err(target.failure(&error)),
@@ -99,10 +101,16 @@ fn prepare(target: &Target, content: String) -> Result<PlannedWrite, ToolFailure
     // The file keeps its mark, and does not get a second one.
     let unmarked = content.strip_prefix('\u{feff}').filter(|_| !old.mark.is_empty());
     let body = unmarked.unwrap_or(&content);
+    let line_ends = LineEnds::between(old.body, body);
+    let body = match line_ends {
+        LineEnds::Kept => Cow::Owned(body.replace('\n', "\r\n")),
+        _ => Cow::Borrowed(body),
+    };
+    let body = body.as_ref();
     Ok(PlannedWrite {
         change: Change::between(&target.path, old.body, body),
         place: Place::Existing { version: snapshot.version, unchanged: old.body == body },
-        line_ends_change: old.body.contains("\r\n") && !body.contains("\r\n"),
+        line_ends,
         bytes: old.with_body(body),
         target: target.clone(),
     })
@@ -113,7 +121,7 @@ fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFai
     Ok(PlannedWrite {
         change: Change::creation(&target.path, &content),
         place: Place::New(anchor),
-        line_ends_change: false,
+        line_ends: LineEnds::AsGiven,
         bytes: content.into_bytes(),
         target: target.clone(),
     })
@@ -124,7 +132,31 @@ struct PlannedWrite {
     place: Place,
     bytes: Vec<u8>,
     change: Change,
-    line_ends_change: bool,
+    line_ends: LineEnds,
+}
+
+/// What becomes of the line ends of a file that is replaced.
+#[derive(Clone, Copy)]
+enum LineEnds {
+    /// They are those of the content.
+    AsGiven,
+    /// The file's CR LF is kept for content that has only LF.
+    Kept,
+    /// The file had CR LF in some lines only, and the content has none.
+    Lost,
+}
+
+impl LineEnds {
+    fn between(old: &str, new: &str) -> Self {
+        let crlf = old.matches("\r\n").count();
+        if crlf == 0 || new.contains('\r') || !new.contains('\n') {
+            Self::AsGiven
+        } else if crlf == old.matches('\n').count() {
+            Self::Kept
+        } else {
+            Self::Lost
+        }
+    }
 }
 
 enum Place {
@@ -176,11 +208,17 @@ impl PlannedWrite {
             ),
         };
         written.map_err(|error| self.target.failure(&error))?;
-        if self.line_ends_change {
-            text.push_str("The file had CR LF line ends; the new content has none.\n");
-        }
+        text.push_str(match self.line_ends {
+            LineEnds::AsGiven => "",
+            LineEnds::Kept => {
+                "The file keeps its CR LF line ends; LF in the content became CR LF.\n"
+            }
+            LineEnds::Lost => {
+                "Some lines of the file ended with CR LF; the new ones end with LF.\n"
+            }
+        });
         let created = matches!(self.place, Place::New(_));
-        let value = json!({ "path": path, "created": created, "bytes": bytes.len() });
+        let value = json!({ "path": path_text(path), "created": created, "bytes": bytes.len() });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })
     }
 }

@@ -10,6 +10,7 @@ mod folder;
 mod lines;
 mod open;
 mod replace;
+mod temporary;
 mod text;
 
 use std::io::Read as _;
@@ -21,8 +22,10 @@ pub use lines::{Line, LineLimits, Lines, read_lines};
 pub use replace::{Anchor, anchor, create, replace};
 pub use text::{NotText, Text, looks_binary};
 
-use open::identity;
+use rustix::fs::Stat;
+
 pub(crate) use open::open_regular;
+use open::{identity_of, require_regular};
 
 /// Which file an inode is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,15 @@ pub struct Version {
     identity: Identity,
     hash: blake3::Hash,
     len: u64,
+    links: u64,
+}
+
+impl Version {
+    /// How many names (hard links) the file has besides the one it was reached by. They may lie
+    /// anywhere on the same file system.
+    pub fn further_names(&self) -> u64 {
+        self.links.saturating_sub(1)
+    }
 }
 
 /// The bytes of a file and the version they are.
@@ -54,11 +66,43 @@ pub struct Snapshot {
 /// # Errors
 /// [`FileError`]: `TooLarge` above the limit, also for a file that grows while it is read.
 pub fn read(path: &Path, limit: u64) -> Result<Snapshot, FileError> {
-    let mut file = open_regular(path)?;
-    let identity = identity(&file, path)?;
+    snapshot(open_regular(path)?, path, limit)
+}
+
+/// Reads a file as the basis of a [`replace`].
+///
+/// # Errors
+/// As [`read`], and `WriteProtected` for a file that nobody may write.
+pub fn read_for_change(path: &Path, limit: u64) -> Result<Snapshot, FileError> {
+    let file = open_regular(path)?;
+    require_writable(&require_regular(&file, path)?, path)?;
+    snapshot(file, path, limit)
+}
+
+fn snapshot(mut file: std::fs::File, path: &Path, limit: u64) -> Result<Snapshot, FileError> {
+    let stat = require_regular(&file, path)?;
     let bytes = read_all(&mut file, path, limit)?;
-    let version = Version { identity, hash: blake3::hash(&bytes), len: bytes.len() as u64 };
+    let version = version(&stat, &bytes);
     Ok(Snapshot { bytes, version })
+}
+
+fn version(stat: &Stat, bytes: &[u8]) -> Version {
+    Version {
+        identity: identity_of(stat),
+        hash: blake3::hash(bytes),
+        len: bytes.len() as u64,
+        // The width of the field differs from one processor to the next.
+        #[allow(clippy::useless_conversion)]
+        links: stat.st_nlink.into(),
+    }
+}
+
+fn require_writable(stat: &Stat, path: &Path) -> Result<(), FileError> {
+    if stat.st_mode & 0o222 != 0 {
+        return Ok(());
+    }
+    let mode = stat.st_mode & 0o7777;
+    Err(FileError::WriteProtected { path: path.to_owned(), mode })
 }
 
 fn read_all(file: &mut std::fs::File, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {

@@ -5,10 +5,12 @@
 //! refuses to judge whether an effect is allowed (`bridle-agent` does) and knows no tool.
 
 pub mod files;
+mod names;
 pub mod process;
 mod roots;
 pub mod sandbox;
 pub mod search;
 pub mod supervisor;
 
+pub use names::{name_text, path_text};
 pub use roots::{PROTECTED_NAMES, Placement, ResolveError, Roots};

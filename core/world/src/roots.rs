@@ -10,14 +10,18 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::names::{name_of, path_text};
+
 /// The most links that one path may lead through; the kernel's own limit.
 const MAX_LINKS: usize = 40;
 
-/// Folder and file names whose content other programs execute or obey. A write to or below one of
-/// them, at any depth, is judged like a write outside the roots. Compared without regard to ASCII
-/// case, because some file systems fold it.
-pub const PROTECTED_NAMES: [&str; 13] = [
+/// Folder and file names whose content other programs execute or obey, or that hold keys. A write
+/// to or below one of them, at any depth, is judged like a write outside the roots. Compared
+/// without regard to ASCII case, because some file systems fold it.
+pub const PROTECTED_NAMES: [&str; 46] = [
+    // Version control, editors, agents.
     ".git",
+    ".gitconfig",
     ".bridle",
     ".agents",
     ".claude",
@@ -30,6 +34,40 @@ pub const PROTECTED_NAMES: [&str; 13] = [
     ".mcp.json",
     ".husky",
     ".envrc",
+    // What shells and logins run.
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".logout",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".pam_environment",
+    // Keys, and whom they are sent to.
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".kube",
+    ".docker",
+    ".npmrc",
+    ".pypirc",
+    ".netrc",
+    ".config/gh",
+    ".config/git",
+    ".config/fish",
+    ".config/autostart",
 ];
 
 /// The canonical working directory and further roots of a session.
@@ -71,16 +109,19 @@ pub enum ResolveError {
     #[error("`~` is not expanded; give an absolute path, or `./{0}` for a file of that very name")]
     Tilde(String),
     /// `..` stands after a part that does not exist.
-    #[error("{}: `..` after a part that does not exist", .0.display())]
+    #[error("{}: `..` after a part that does not exist", path_text(.0))]
     ParentOfMissing(PathBuf),
     /// `..` or a further part stands after something that is not a folder.
-    #[error("{} is not a folder", .0.display())]
+    #[error("{} is not a folder", path_text(.0))]
     NotAFolder(PathBuf),
     /// The links go round in circles.
-    #[error("{}: too many links", .0.display())]
+    #[error("{}: too many links", path_text(.0))]
     TooManyLinks(PathBuf),
+    /// Two names in one folder share the text: one holds it, one is not UTF-8 and shown as it.
+    #[error("{} names two files: one is called that, the other one's name is not UTF-8", path_text(.0))]
+    Ambiguous(PathBuf),
     /// The file system refused to say.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {source}", path_text(.path))]
     Io {
         /// The part that could not be looked at.
         path: PathBuf,
@@ -120,7 +161,8 @@ impl Roots {
     }
 
     /// Resolves the path as a model or client wrote it: absolute, or relative to the working
-    /// directory. The last parts need not exist. Blocks on the file system.
+    /// directory. The last parts need not exist. Names that are not UTF-8 are written as
+    /// [`crate::name_text`] shows them. Blocks on the file system.
     ///
     /// # Errors
     /// [`ResolveError`]; the path must not be used then.
@@ -148,12 +190,14 @@ impl Roots {
     /// only at the part below the root that holds it.
     pub fn protected(&self, resolved: &Path) -> Option<&'static str> {
         let below = self.all().find_map(|root| resolved.strip_prefix(root).ok())?;
-        below.components().find_map(|part| protected_name(part.as_os_str()))
+        let parts: Vec<&OsStr> = below.components().map(Component::as_os_str).collect();
+        PROTECTED_NAMES.into_iter().find(|name| {
+            let name: Vec<&str> = name.split('/').collect();
+            parts.windows(name.len()).any(|window| {
+                window.iter().zip(&name).all(|(part, name)| part.eq_ignore_ascii_case(name))
+            })
+        })
     }
-}
-
-fn protected_name(part: &OsStr) -> Option<&'static str> {
-    PROTECTED_NAMES.into_iter().find(|name| part.eq_ignore_ascii_case(name))
 }
 
 /// The place that an absolute path leads to.
@@ -211,6 +255,16 @@ impl Walk {
             self.at = next;
             return Ok(());
         }
+        let other = name_of(&name)
+            .map(|name| self.at.join(name))
+            .filter(|other| fs_err::symlink_metadata(other).is_ok());
+        let next = match other {
+            Some(_) if fs_err::symlink_metadata(&next).is_ok() => {
+                return Err(ResolveError::Ambiguous(next));
+            }
+            Some(other) => other,
+            None => next,
+        };
         match fs_err::symlink_metadata(&next) {
             Ok(metadata) if metadata.is_symlink() => self.through_link(next),
             Ok(_) => {
@@ -321,6 +375,25 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_not_utf_8_is_reached_by_its_text() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let f = fixture();
+        let folder = f.base.join("ws").join(OsStr::from_bytes(b"d\xff"));
+        fs_err::create_dir(&folder).unwrap();
+        fs_err::write(folder.join("x"), "").unwrap();
+        for (text, path) in [(r"d\xff/x", folder.join("x")), (r"d\xff/new", folder.join("new"))] {
+            assert_eq!(f.roots.resolve(text).unwrap(), Placement::Inside(path));
+        }
+        f.inside(r"new\xff", r"ws/new\xff");
+        symlink("../outside", f.base.join("ws").join(OsStr::from_bytes(b"l\xff"))).unwrap();
+        f.outside(r"l\xff/new", "outside/new");
+        fs_err::write(f.base.join(r"ws/d\xff"), "").unwrap();
+        let error = f.roots.resolve(r"d\xff/x").unwrap_err();
+        assert!(matches!(error, ResolveError::Ambiguous(_)), "{error}");
+    }
+
+    #[test]
     fn what_cannot_be_resolved_is_an_error() {
         let f = fixture();
         symlink("loop", f.base.join("ws/loop")).unwrap();
@@ -353,8 +426,22 @@ mod tests {
         assert_eq!(protected(".git/hooks/pre-commit"), Some(".git"));
         assert_eq!(protected("vendor/sub/.GIT/config"), Some(".git"));
         assert_eq!(protected(".mcp.json"), Some(".mcp.json"));
+        assert_eq!(protected(".bashrc"), Some(".bashrc"));
+        assert_eq!(protected(".ssh/authorized_keys"), Some(".ssh"));
+        assert_eq!(protected(".Config/gh/hosts.yml"), Some(".config/gh"));
+        assert_eq!(protected(".config/other"), None);
+        assert_eq!(protected("gh/x"), None);
+        assert_eq!(protected("AGENTS.md"), None);
         assert_eq!(protected(".gitignore"), None);
         assert_eq!(protected("src/main.rs"), None);
+    }
+
+    #[test]
+    fn the_readme_names_every_protected_name() {
+        let readme = include_str!("../../../README.md");
+        for name in PROTECTED_NAMES {
+            assert!(readme.contains(&format!("`{name}`")), "{name}");
+        }
     }
 
     #[test]

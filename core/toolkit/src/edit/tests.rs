@@ -157,6 +157,44 @@ async fn protected_names_ask_even_inside() {
 }
 
 #[tokio::test]
+async fn a_file_with_further_names_asks_even_inside() {
+    let ws = Workspace::new(&[("mine", "old")]);
+    let theirs = ws.base.join("outside/config");
+    fs_err::write(&theirs, "old").unwrap();
+    fs_err::hard_link(&theirs, ws.path("cfg")).unwrap();
+    for (tool, arguments) in [
+        ("edit", edit("cfg", &[("old", "new")])),
+        ("write", json!({ "path": "cfg", "content": "new" })),
+    ] {
+        let planned = ws.plan(tool, arguments).await.unwrap();
+        assert_eq!(planned.access(), [Access::WriteOutside(ws.path("cfg"))]);
+        let title = planned.display().title;
+        assert!(title.ends_with("(hard link: the file has another name, maybe outside)"));
+    }
+    // A link that is made after the question is not written through.
+    let planned = ws.plan("edit", edit("mine", &[("old", "new")])).await.unwrap();
+    assert_eq!(planned.access(), [Access::WriteInside(ws.path("mine"))]);
+    fs_err::hard_link(ws.path("mine"), ws.base.join("outside/mine")).unwrap();
+    let failure = run(planned).await.unwrap_err();
+    assert!(failure.message.contains("hard link"), "{failure}");
+    assert_eq!(ws.get("mine"), b"old");
+}
+
+#[tokio::test]
+async fn a_write_protected_file_fails_before_anybody_is_asked() {
+    let ws = Workspace::new(&[("f", "old")]);
+    let mode = std::fs::Permissions::from_mode(0o444);
+    fs_err::set_permissions(ws.path("f"), mode).unwrap();
+    for (tool, arguments) in [
+        ("edit", edit("f", &[("old", "new")])),
+        ("write", json!({ "path": "f", "content": "new" })),
+    ] {
+        let failure = ws.plan(tool, arguments).await.err().unwrap();
+        assert!(failure.message.contains("write-protected (mode 444)"), "{failure}");
+    }
+}
+
+#[tokio::test]
 async fn what_changed_between_plan_and_run_is_refused() {
     let ws = Workspace::new(&[("f", "old"), ("secret", "old")]);
     let planned = ws.plan("edit", edit("f", &[("old", "new")])).await.unwrap();

@@ -28,11 +28,28 @@ async fn new_files_with_their_folders() {
 #[tokio::test]
 async fn whole_files_are_replaced_and_a_mark_is_kept() {
     let ws = Workspace::new(&[("f", "\u{feff}a\r\nb\r\n")]);
+    let planned = ws.plan("write", write("f", "a\nc\n")).await.unwrap();
+    assert_eq!(planned.display().diffs[0].new_text, "a\r\nc\r\n");
     let text = ws.text("write", write("f", "a\nc\n")).await;
-    assert!(text.contains("CR LF"), "{text}");
-    assert_eq!(ws.get("f"), "\u{feff}a\nc\n".as_bytes());
+    assert!(text.contains("keeps its CR LF line ends"), "{text}");
+    assert_eq!(ws.get("f"), "\u{feff}a\r\nc\r\n".as_bytes());
     let text = ws.text("write", write("f", "a\nc\n")).await;
     assert!(text.contains("nothing was written"), "{text}");
+}
+
+#[tokio::test]
+async fn line_ends_are_kept_only_where_they_are_clear() {
+    for (old, new, written, said) in [
+        ("a\r\nb", "x\ny", "x\r\ny", "keeps its CR LF"),
+        ("a\r\nb\n", "x\ny\n", "x\ny\n", "Some lines of the file ended with CR LF"),
+        ("a\r\nb\r\n", "x\r\ny\n", "x\r\ny\n", ""),
+        ("a\nb\n", "x\ny\n", "x\ny\n", ""),
+    ] {
+        let ws = Workspace::new(&[("f", old)]);
+        let text = ws.text("write", write("f", new)).await;
+        assert_eq!(ws.get("f"), written.as_bytes(), "{old:?}");
+        assert!(text.contains(said) && text.contains("CR LF") != said.is_empty(), "{text}");
+    }
 }
 
 #[tokio::test]

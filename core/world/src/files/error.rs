@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::names::path_text;
+
 /// A refused or failed file operation.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Nothing is there.
-    #[error("{} does not exist", .0.display())]
+    #[error("{} does not exist", path_text(.0))]
     NotFound(PathBuf),
     /// A folder is there.
-    #[error("{} is a folder", .0.display())]
+    #[error("{} is a folder", path_text(.0))]
     Folder(PathBuf),
     /// Something is there that is neither a regular file nor a folder.
-    #[error("{} is {kind}, not a regular file", .path.display())]
+    #[error("{} is {kind}, not a regular file", path_text(.path))]
     Special {
         /// Where.
         path: PathBuf,
@@ -23,7 +25,7 @@ pub enum FileError {
         kind: &'static str,
     },
     /// The file is larger than the caller takes.
-    #[error("{} has {len} bytes; the limit is {limit}", .path.display())]
+    #[error("{} has {len} bytes; the limit is {limit}", path_text(.path))]
     TooLarge {
         /// Where.
         path: PathBuf,
@@ -33,7 +35,7 @@ pub enum FileError {
         limit: u64,
     },
     /// The file carries no write permission for anybody.
-    #[error("{} is write-protected (mode {mode:03o})", .path.display())]
+    #[error("{} is write-protected (mode {mode:03o})", path_text(.path))]
     WriteProtected {
         /// Where.
         path: PathBuf,
@@ -41,20 +43,26 @@ pub enum FileError {
         mode: u32,
     },
     /// The content is not the content that the change was computed on.
-    #[error("{} changed since this call was prepared; nothing was written", .0.display())]
+    #[error("{} changed since this call was prepared; nothing was written", path_text(.0))]
     Stale(PathBuf),
     /// The path leads to another file or folder than before, or through a link.
     #[error(
         "{} is not the place that this call was prepared for any more (replaced, moved, or now \
          behind a link); it was left alone",
-        .0.display()
+        path_text(.0)
     )]
     Moved(PathBuf),
+    /// The file got a further name, which may lie anywhere.
+    #[error(
+        "{} has another name (a hard link) since this call was prepared; nothing was written",
+        path_text(.0)
+    )]
+    Linked(PathBuf),
     /// A file appeared where a new one was to be created.
-    #[error("{} exists now; nothing was written", .0.display())]
+    #[error("{} exists now; nothing was written", path_text(.0))]
     Exists(PathBuf),
     /// The file system said no.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {source}", path_text(.path))]
     Io {
         /// Where.
         path: PathBuf,

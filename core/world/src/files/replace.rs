@@ -7,28 +7,18 @@
 //! atomic. Before either, the content is compared once more with the version that the change was
 //! computed on.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags, fchmod, fchown, fgetxattr,
-    flistxattr, fsetxattr, fsync, linkat, mkdirat, openat, renameat, renameat_with, unlinkat,
-};
+use rustix::fs::{Mode, OFlags, Stat, fsync, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::open::{identity, identity_of, open_folder, require_regular};
-use super::{FileError, Identity, Version, read_all};
-
-/// Tries to find a free name for a temporary file.
-const TEMPORARY_TRIES: u32 = 8;
-/// Space for the names, and for each value, of extended attributes that are carried over.
-const ATTRIBUTE_BYTES: usize = 64 * 1024;
-/// File names longer than this (bytes) do not appear in the temporary's name.
-const NAMED_TEMPORARY_BYTES: usize = 200;
+use super::temporary::Temporary;
+use super::{FileError, Identity, Version, read_all, require_writable, version};
 
 /// The place of a file that does not exist yet: the deepest folder on its path that does, bound
 /// by identity.
@@ -75,10 +65,10 @@ pub fn create(path: &Path, anchor: &Anchor, bytes: &[u8]) -> Result<Version, Fil
     let mut temporary =
         Temporary::new(&folder, name, Mode::from_raw_mode(0o666)).map_err(failed)?;
     temporary.write(bytes).map_err(|e| FileError::io(path, e))?;
-    let identity = identity(&temporary.file, path)?;
+    let stat = temporary.stat().map_err(failed)?;
     temporary.publish_new().map_err(failed)?;
     sync_folder(&folder).map_err(failed)?;
-    Ok(Version { identity, hash: blake3::hash(bytes), len: bytes.len() as u64 })
+    Ok(version(&stat, bytes))
 }
 
 fn enter_or_create(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
@@ -96,21 +86,19 @@ fn enter_or_create(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd
 ///
 /// # Errors
 /// [`FileError`]: `Stale` when the content changed, `Moved` when the path leads to another file
-/// now, `WriteProtected` when nobody may write it. Nothing was written then.
+/// now, `Linked` when the file has got a further name, `WriteProtected` when nobody may write it.
+/// Nothing was written then.
 pub fn replace(path: &Path, version: &Version, bytes: &[u8]) -> Result<Version, FileError> {
     let (parent, name) = split(path)?;
     let folder = open_folder(parent)?;
     let target = Target { path, folder: &folder, name, version };
     let (_, stat) = target.open(OFlags::RDONLY)?;
-    if stat.st_mode & 0o222 == 0 {
-        let mode = stat.st_mode & 0o7777;
-        return Err(FileError::WriteProtected { path: path.to_owned(), mode });
-    }
-    let identity = match target.replace_by_rename(&stat, bytes)? {
-        Some(identity) => identity,
+    require_writable(&stat, path)?;
+    let stat = match target.replace_by_rename(&stat, bytes)? {
+        Some(stat) => stat,
         None => target.write_in_place(bytes)?,
     };
-    Ok(Version { identity, hash: blake3::hash(bytes), len: bytes.len() as u64 })
+    Ok(self::version(&stat, bytes))
 }
 
 struct Target<'a> {
@@ -121,7 +109,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Opens the file relative to its folder and checks that it is the one.
+    /// Opens the file relative to its folder and checks that it is the one, under no more names.
     fn open(&self, access: OFlags) -> Result<(File, Stat), FileError> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = openat(self.folder, self.name, flags, Mode::empty())
@@ -129,6 +117,10 @@ impl Target<'_> {
         let stat = require_regular(&fd, self.path)?;
         if identity_of(&stat) != self.version.identity {
             return Err(FileError::Moved(self.path.to_owned()));
+        }
+        #[allow(clippy::useless_conversion)]
+        if u64::from(stat.st_nlink) > self.version.links.max(1) {
+            return Err(FileError::Linked(self.path.to_owned()));
         }
         Ok((File::from(fd), stat))
     }
@@ -143,7 +135,7 @@ impl Target<'_> {
     }
 
     /// `None` when the file must be written in place.
-    fn replace_by_rename(&self, stat: &Stat, bytes: &[u8]) -> Result<Option<Identity>, FileError> {
+    fn replace_by_rename(&self, stat: &Stat, bytes: &[u8]) -> Result<Option<Stat>, FileError> {
         if stat.st_nlink > 1 {
             return Ok(None);
         }
@@ -159,7 +151,7 @@ impl Target<'_> {
             return Ok(None);
         }
         self.check_content(&mut current)?;
-        let identity = identity(&temporary.file, self.path)?;
+        let written = temporary.stat().map_err(|e| FileError::io(self.path, e))?;
         match temporary.publish_over() {
             Ok(()) => {}
             // A bind-mounted file cannot be renamed over.
@@ -167,10 +159,10 @@ impl Target<'_> {
             Err(error) => return Err(FileError::io(self.path, error)),
         }
         sync_folder(self.folder).map_err(|e| FileError::io(self.path, e))?;
-        Ok(Some(identity))
+        Ok(Some(written))
     }
 
-    fn write_in_place(&self, bytes: &[u8]) -> Result<Identity, FileError> {
+    fn write_in_place(&self, bytes: &[u8]) -> Result<Stat, FileError> {
         let (mut file, stat) = self.open(OFlags::RDWR)?;
         self.check_content(&mut file)?;
         let write = |file: &mut File| -> io::Result<()> {
@@ -180,114 +172,8 @@ impl Target<'_> {
             file.sync_all()
         };
         write(&mut file).map_err(|e| FileError::io(self.path, e))?;
-        Ok(identity_of(&stat))
+        Ok(stat)
     }
-}
-
-/// A neighbour of the target that disappears unless it is published.
-struct Temporary<'a> {
-    folder: &'a OwnedFd,
-    target: &'a OsStr,
-    name: OsString,
-    file: File,
-    published: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn new(folder: &'a OwnedFd, target: &'a OsStr, mode: Mode) -> rustix::io::Result<Self> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        for _ in 0..TEMPORARY_TRIES {
-            let name = temporary_name(target);
-            match openat(folder, &name, flags, mode) {
-                Ok(fd) => {
-                    let file = File::from(fd);
-                    return Ok(Self { folder, target, name, file, published: false });
-                }
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Errno::EXIST)
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.file.sync_all()
-    }
-
-    /// Gives the temporary the owner, attributes and mode of the file it will replace.
-    fn take_after(&self, old: &File, stat: &Stat) -> rustix::io::Result<()> {
-        let own = rustix::fs::fstat(&self.file)?;
-        if (own.st_uid, own.st_gid) != (stat.st_uid, stat.st_gid) {
-            let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-            fchown(&self.file, Some(uid), Some(gid))?;
-        }
-        copy_attributes(old, &self.file)?;
-        // After the owner, whose change clears the set-id bits.
-        fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
-        fsync(&self.file)
-    }
-
-    fn publish_over(mut self) -> rustix::io::Result<()> {
-        renameat(self.folder, &self.name, self.folder, self.target)?;
-        self.published = true;
-        Ok(())
-    }
-
-    fn publish_new(mut self) -> rustix::io::Result<()> {
-        let flags = RenameFlags::NOREPLACE;
-        match renameat_with(self.folder, &self.name, self.folder, self.target, flags) {
-            Ok(()) => {
-                self.published = true;
-                Ok(())
-            }
-            // The file system does not know the flag. A link never replaces either; the
-            // temporary name is removed on drop.
-            Err(Errno::INVAL | Errno::NOSYS) => {
-                linkat(self.folder, &self.name, self.folder, self.target, AtFlags::empty())
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if self.published {
-            return;
-        }
-        if let Err(error) = unlinkat(self.folder, &self.name, AtFlags::empty()) {
-            tracing::warn!(name = ?self.name, %error, "a temporary file could not be removed");
-        }
-    }
-}
-
-fn temporary_name(target: &OsStr) -> OsString {
-    let random = fastrand::u64(..);
-    let mut name = OsString::from(".");
-    if target.len() <= NAMED_TEMPORARY_BYTES {
-        name.push(target);
-        name.push(".");
-    }
-    name.push(format!("{random:016x}.tmp"));
-    name
-}
-
-fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
-    let mut names = vec![0_u8; ATTRIBUTE_BYTES];
-    let filled = match flistxattr(from, &mut names[..]) {
-        Ok(filled) => filled,
-        Err(Errno::NOTSUP) => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    names.truncate(filled);
-    let mut value = vec![0_u8; ATTRIBUTE_BYTES];
-    for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
-        let name = OsStr::from_bytes(name);
-        let filled = fgetxattr(from, name, &mut value[..])?;
-        fsetxattr(to, name, value.get(..filled).unwrap_or_default(), XattrFlags::empty())?;
-    }
-    Ok(())
 }
 
 fn sync_folder(folder: &OwnedFd) -> rustix::io::Result<()> {
@@ -308,6 +194,8 @@ fn split(path: &Path) -> Result<(&Path, &OsStr), FileError> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+
+    use rustix::fs::XattrFlags;
 
     use super::*;
     use crate::files::read;
@@ -421,6 +309,19 @@ mod tests {
         assert!(matches!(error, FileError::Moved(_)), "{error}");
         assert_eq!(names(&base.join("moved")), ["file"]);
         assert_eq!(fs_err::read(base.join("moved/file")).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_name_that_the_file_got_since_is_not_written_through() {
+        let (_dir, base) = folder();
+        let path = base.join("file");
+        fs_err::write(&path, "old").unwrap();
+        let before = read(&path, LIMIT).unwrap();
+        assert_eq!(before.version.further_names(), 0);
+        fs_err::hard_link(&path, base.join("other")).unwrap();
+        let error = replace(&path, &before.version, b"new").unwrap_err();
+        assert!(matches!(error, FileError::Linked(_)), "{error}");
+        assert_eq!(fs_err::read(base.join("other")).unwrap(), b"old");
     }
 
     #[test]
