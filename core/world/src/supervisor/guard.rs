@@ -27,7 +27,9 @@ pub(super) fn stand_behind(supervisor: Pid, me: Pid) {
     let handle = rustix::process::pidfd_open(supervisor, PidfdFlags::empty()).ok();
     let mut ordered = None;
     let status = loop {
-        match rustix::process::waitpid(Some(supervisor), WaitOptions::NOHANG) {
+        let watched = WaitOptions::NOHANG | WaitOptions::UNTRACED;
+        match rustix::process::waitpid(Some(supervisor), watched) {
+            Ok(Some((_, status))) if status.stopped() => wake(supervisor),
             Ok(Some((_, status))) => break Some(status),
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => break None,
@@ -55,10 +57,17 @@ fn stop_requested(supervisor: Option<&OwnedFd>) -> bool {
 /// Makes a supervisor that was ordered to end everything go on, or kills it when it had its time,
 /// and waits a little for its end.
 fn urge(supervisor: Pid, ordered: Instant, handle: Option<&OwnedFd>) {
-    let late = ordered.elapsed() > STOP_LIMIT;
-    // The number is still the supervisor's: only this process can collect it.
-    rustix::process::kill_process(supervisor, if late { Signal::KILL } else { Signal::CONT }).ok();
+    if ordered.elapsed() > STOP_LIMIT {
+        rustix::process::kill_process(supervisor, Signal::KILL).ok();
+    } else {
+        wake(supervisor);
+    }
     let mut waited: Vec<_> =
         handle.map(|handle| PollFd::new(handle, PollFlags::IN)).into_iter().collect();
     pause(&mut waited, WAKE_INTERVAL);
+}
+
+/// Makes a stopped supervisor go on. The number is still its own: only this process can collect it.
+fn wake(supervisor: Pid) {
+    rustix::process::kill_process(supervisor, Signal::CONT).ok();
 }
