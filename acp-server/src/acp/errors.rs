@@ -4,6 +4,9 @@
 //! A message is one line for the person who must act; `data.kind` is the stable word a program
 //! branches on. Nothing here ever repeats parameters: they hold tokens of MCP servers.
 
+use std::path::Path;
+
+use crate::config::Places;
 use crate::text;
 use agent_client_protocol::{Error, ErrorCode};
 use bridle_agent::AgentGone;
@@ -63,10 +66,19 @@ pub(super) fn invalid_params(reason: &str) -> Error {
     error(ErrorCode::INVALID_PARAMS, "invalid-params", reason)
 }
 
-/// The session is not open here, or does not exist.
-pub(super) fn session_not_found(id: &str) -> Error {
+/// The session is not open here, whether or not it is stored.
+pub(super) fn session_not_open(id: &str) -> Error {
     let message = "This session is not open; create one with session/new or open it with \
                    session/load";
+    session_not_found(id, message)
+}
+
+/// No session with this id is stored.
+pub(super) fn no_such_session(id: &str) -> Error {
+    session_not_found(id, "There is no session with this id; session/list shows those that exist")
+}
+
+fn session_not_found(id: &str, message: &str) -> Error {
     let id = text::shorten(id, 100);
     with_data(error(ErrorCode::RESOURCE_NOT_FOUND, "session-not-found", message), "sessionId", id)
 }
@@ -109,7 +121,7 @@ pub(super) fn turn_failed(failure: &Failure) -> Error {
 /// A session that cannot be stored or opened.
 pub(super) fn store(failure: &StoreError) -> Error {
     let kind = match failure {
-        StoreError::NotFound(id) => return session_not_found(id.as_str()),
+        StoreError::NotFound(id) => return no_such_session(id.as_str()),
         StoreError::Locked { .. } => "locked",
         StoreError::Newer { .. } => "newer-format",
         StoreError::Unreadable { .. } => "unreadable",
@@ -121,6 +133,21 @@ pub(super) fn store(failure: &StoreError) -> Error {
         _ => "",
     };
     error(ErrorCode::INTERNAL_ERROR, kind, &format!("{failure}{hint}"))
+}
+
+/// Nothing says where sessions are kept.
+pub(super) fn no_state() -> Error {
+    error(ErrorCode::INTERNAL_ERROR, "storage", &format!("Cannot begin: {}", Places::no_state()))
+}
+
+/// A new session that cannot be stored under the folder `state`.
+pub(super) fn not_created(state: &Path, failure: &StoreError) -> Error {
+    let message = format!(
+        "Sessions cannot be kept under {}: {failure}; free or repair it, or set BRIDLE_HOME to a \
+         folder that Bridle may use",
+        state.display()
+    );
+    error(ErrorCode::INTERNAL_ERROR, "storage", &message)
 }
 
 /// Some clients show `data.details` and nothing else.
@@ -203,7 +230,7 @@ mod tests {
 
     #[test]
     fn an_error_of_the_table_leaves_unchanged() {
-        let ours = session_not_found("abc");
+        let ours = session_not_open("abc");
         let sent = outgoing(None, &object(serde_json::to_value(&ours).unwrap()));
         assert_eq!(sent, ours);
         assert_eq!(sent.data.unwrap()["sessionId"], "abc");

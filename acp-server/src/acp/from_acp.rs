@@ -14,7 +14,8 @@ use super::errors;
 /// # Errors
 /// When the prompt is empty or holds what was not advertised: images and audio.
 pub(super) fn content(blocks: Vec<ContentBlock>) -> Result<Vec<Content>, Error> {
-    let empty = |content: &Content| matches!(content, Content::Text { text } if text.is_empty());
+    let empty =
+        |content: &Content| matches!(content, Content::Text { text } if text.trim().is_empty());
     let content: Vec<Content> = blocks.into_iter().map(part).collect::<Result<_, _>>()?;
     if content.iter().all(empty) {
         return Err(errors::invalid_params("session/prompt: the prompt is empty"));
@@ -103,6 +104,7 @@ mod tests {
         for (blocks, says) in [
             (json!([]), "the prompt is empty"),
             (json!([{"type": "text", "text": ""}]), "the prompt is empty"),
+            (json!([{"type": "text", "text": " \n\t\u{a0}"}]), "the prompt is empty"),
             (json!([{"type": "image", "data": "AA", "mimeType": "image/png"}]), "images"),
             (json!([{"type": "audio", "data": "AA", "mimeType": "audio/wav"}]), "audio"),
         ] {

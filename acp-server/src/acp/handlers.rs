@@ -147,7 +147,7 @@ impl Server {
     ) {
         let asked = request.session_id.clone();
         let Some(id) = SessionId::parse(&asked.0) else {
-            return answer(responder.respond_with_error(errors::session_not_found(&asked.0)));
+            return answer(responder.respond_with_error(errors::no_such_session(&asked.0)));
         };
         let load = Load { request, responder, link: self.link(connection) };
         if let Some(command) = self.sessions.deliver(&asked.0, Command::Load(Box::new(load))) {

@@ -7,6 +7,7 @@
 
 mod envelope;
 mod handshake;
+mod head;
 mod lines;
 mod prompt;
 mod setup;
@@ -18,7 +19,7 @@ use futures::stream::{self, Stream};
 use serde_json::Value;
 use tokio::io::AsyncRead;
 
-use self::envelope::{Message, classify};
+use self::envelope::{Message, classify, not_understood, unreadable};
 use self::lines::{Frame, LineReader, MAX_LINE};
 use super::errors;
 use super::ledger::{Handshake, Ledger, MAX_OPEN, NotOpened};
@@ -77,14 +78,16 @@ impl<R: AsyncRead + Send + Unpin + 'static> Inbound<R> {
 
     /// Decides on one frame; `None` when it needs nothing more.
     async fn take(&mut self, frame: Frame) -> Result<Option<String>, OutputClosed> {
-        let bytes = match frame {
-            Frame::Line(bytes) => bytes,
-            Frame::TooLong => {
-                self.outbound.answer(&Value::Null, &errors::line_too_long(MAX_LINE)).await?;
-                return Ok(None);
-            }
+        let message = match frame {
+            Frame::Line(line) => classify(line),
+            Frame::TooLong(head) => unreadable(&head, errors::line_too_long(MAX_LINE)),
         };
-        match classify(bytes) {
+        let message = match message {
+            // Without a method, so it was to be an answer.
+            Message::Malformed(id, _) if self.ledger.has_asked(&id) => not_understood(&id),
+            message => message,
+        };
+        match message {
             Message::Malformed(id, error) => {
                 self.outbound.answer(&id, &error).await?;
                 Ok(None)

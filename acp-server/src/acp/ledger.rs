@@ -1,10 +1,10 @@
-//! The client's unanswered requests, and whether the handshake is done.
+//! The client's unanswered requests, our own requests, and whether the handshake is done.
 //!
 //! The transport forgets a request once the SDK has it. This remembers the method of each open id
 //! (an error must not name more), bounds how many there are, and tells the reader when the answer
-//! to `initialize` is on the wire.
+//! to `initialize` is on the wire and which ids an answer may be meant for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
@@ -12,6 +12,10 @@ use tokio::sync::watch;
 
 /// How many requests of a client may be unanswered.
 pub(super) const MAX_OPEN: usize = 1_024;
+
+/// How many ids of our own requests are remembered; the oldest are forgotten. They stay when they
+/// are answered, because a client may answer again, or late.
+const MAX_ASKED: usize = 1_024;
 
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +41,17 @@ pub(super) enum NotOpened {
 #[derive(Debug)]
 pub(super) struct Ledger {
     open: Mutex<HashMap<String, Box<str>>>,
+    asked: Mutex<VecDeque<Value>>,
     handshake: watch::Sender<Handshake>,
 }
 
 impl Ledger {
     pub(super) fn new() -> Self {
-        Self { open: Mutex::default(), handshake: watch::Sender::new(Handshake::Missing) }
+        Self {
+            open: Mutex::default(),
+            asked: Mutex::default(),
+            handshake: watch::Sender::new(Handshake::Missing),
+        }
     }
 
     /// Notes a request before the SDK sees it.
@@ -63,6 +72,20 @@ impl Ledger {
     /// Takes a request out when its answer is about to be written; returns its method.
     pub(super) fn close(&self, id: &Value) -> Option<Box<str>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&id.to_string())
+    }
+
+    /// Notes a request of our own before it is written.
+    pub(super) fn ask(&self, id: Value) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() >= MAX_ASKED {
+            asked.pop_front();
+        }
+        asked.push_back(id);
+    }
+
+    /// Whether a request of our own had this id.
+    pub(super) fn has_asked(&self, id: &Value) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).contains(id)
     }
 
     /// Moves the handshake on.

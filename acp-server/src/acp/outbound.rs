@@ -132,6 +132,9 @@ fn prepare(text: String, ledger: &Ledger) -> Line {
     };
     if let Some(method) = envelope.method {
         let update = method == "session/update" && envelope.id.is_none();
+        if let Some(id) = envelope.id {
+            ledger.ask(id);
+        }
         return Line { text, release: if update { Release::Credit } else { Release::Nothing } };
     }
     let id = envelope.id.unwrap_or(Value::Null);

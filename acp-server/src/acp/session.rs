@@ -130,7 +130,7 @@ impl Actor {
             return self.load(*load).await;
         }
         let Some(live) = &self.live else {
-            return command.refuse(&errors::session_not_found(self.id.as_str()));
+            return command.refuse(&errors::session_not_open(self.id.as_str()));
         };
         let (app, agent) = (self.server.app.clone(), live.handle.clone());
         match command {

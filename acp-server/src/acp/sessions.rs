@@ -24,7 +24,7 @@ impl Sessions {
     /// Puts a command into the mailbox of an open session. What cannot be delivered is answered.
     pub(super) fn send(&self, id: &str, command: Command) {
         if let Some(command) = self.deliver(id, command) {
-            command.refuse(&errors::session_not_found(id));
+            command.refuse(&errors::session_not_open(id));
         }
     }
 

@@ -3,6 +3,7 @@
 use agent_client_protocol::Error;
 use serde_json::{Map, Value, json};
 
+use super::head::{Head, is_legal_id};
 use crate::acp::errors;
 
 /// One line, judged.
@@ -11,7 +12,7 @@ pub(super) enum Message {
     Request(Request),
     /// A notification, as it came.
     Notification(String),
-    /// An answer to one of our requests, as it came.
+    /// An answer to one of our requests, in a form that the SDK can read.
     Response(String),
     /// To be answered with this error under this id.
     Malformed(Value, Error),
@@ -44,11 +45,25 @@ impl Request {
 /// without repeating any of it; the id is the message's own where it has a legal one.
 pub(super) fn classify(bytes: Vec<u8>) -> Message {
     let malformed = |id: Value, error: Error| Message::Malformed(id, error);
-    let Ok(line) = String::from_utf8(bytes) else {
-        return malformed(Value::Null, errors::not_json("the line is not UTF-8"));
+    let line = match String::from_utf8(bytes) {
+        Ok(line) => line,
+        Err(error) => {
+            return unreadable(error.as_bytes(), errors::not_json("the line is not UTF-8"));
+        }
     };
     // Also bounds the nesting: the parser gives up at 128 levels.
-    let object = match serde_json::from_str::<Value>(&line) {
+    let (line, parsed) = match serde_json::from_str::<Value>(&line) {
+        // Languages whose strings are UTF-16 write half a character that was cut in two like this.
+        Err(error) => match without_lone_surrogates(&line) {
+            Some(whole) => {
+                let parsed = serde_json::from_str(&whole);
+                (whole, parsed)
+            }
+            None => (line, Err(error)),
+        },
+        parsed => (line, parsed),
+    };
+    let object = match parsed {
         Ok(Value::Object(object)) => object,
         Ok(Value::Array(_)) => {
             let error = errors::invalid_request("batches are not part of this protocol");
@@ -59,22 +74,64 @@ pub(super) fn classify(bytes: Vec<u8>) -> Message {
             return malformed(Value::Null, error);
         }
         Err(error) => {
-            let reason = format!("invalid JSON at column {}", error.column());
-            return malformed(Value::Null, errors::not_json(&reason));
+            let column = error.column();
+            let reason = match error.to_string().starts_with("recursion limit") {
+                true => format!("nested too deeply at column {column}"),
+                false => format!("invalid JSON at column {column}"),
+            };
+            return unreadable(line.as_bytes(), errors::not_json(&reason));
         }
     };
     message(line, object)
 }
 
+/// A line that cannot be read as a whole: what it answers has failed, and what it asks for is
+/// answered under its own id if that can be made out.
+pub(super) fn unreadable(line: &[u8], error: Error) -> Message {
+    match Head::of(line) {
+        Head { id: Some(id), answers: true, .. } => not_understood(&id),
+        Head { id: Some(id), asks: true, .. } => Message::Malformed(id, error),
+        _ => Message::Malformed(Value::Null, error),
+    }
+}
+
+/// The line with U+FFFD in the place of each escaped half of a character without its other half;
+/// `None` when there is none.
+fn without_lone_surrogates(line: &str) -> Option<String> {
+    let escape = |at: usize| {
+        let digits = line.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut whole = String::with_capacity(line.len());
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(found) = line.get(at..).and_then(|rest| rest.find('\\')) {
+        at += found;
+        let (lone, width) = match (escape(at), escape(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (false, 12),
+            (Some(0xd800..=0xdfff), _) => (true, 6),
+            // Past the escaped character, which may be a backslash itself.
+            _ => (false, 2),
+        };
+        if lone {
+            whole.push_str(line.get(copied..at)?);
+            whole.push_str("\\ufffd");
+            copied = at + width;
+        }
+        at += width;
+    }
+    whole.push_str(line.get(copied..)?);
+    (copied > 0).then_some(whole)
+}
+
 fn message(line: String, mut object: Map<String, Value>) -> Message {
     let is_answer = object.contains_key("result") || object.contains_key("error");
     if !object.contains_key("method") && is_answer {
-        return answer(line, &object);
+        return answer(object);
     }
-    let legal = |id: &Value| id.is_null() || id.is_string() || id.is_i64();
     let (id, has_id) = match object.remove("id") {
         None => (Value::Null, false),
-        Some(id) if legal(&id) => (id, true),
+        Some(id) if is_legal_id(&id) => (id, true),
         Some(_) => {
             let reason = "an id is a string or a 64-bit integer";
             return Message::Malformed(Value::Null, errors::invalid_request(reason));
@@ -114,13 +171,38 @@ fn empty_params(id: &Value, method: &str) -> String {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": {} }).to_string()
 }
 
-fn answer(line: String, object: &Map<String, Value>) -> Message {
-    let one_outcome = object.contains_key("result") != object.contains_key("error");
-    let versioned = object.get("jsonrpc") == Some(&Value::from("2.0"));
-    if one_outcome && versioned && object.contains_key("id") {
-        Message::Response(line)
-    } else {
-        tracing::warn!("dropped an answer that is not a JSON-RPC 2.0 response");
-        Message::Dropped
+/// An answer for the SDK, which must be able to read it: what it cannot read it drops, and a
+/// question would stay open for ever. `null` counts as absent beside the other of `result` and
+/// `error`, as JSON-RPC 1.0 writes them.
+fn answer(mut object: Map<String, Value>) -> Message {
+    let Some(id) = object.remove("id").filter(is_legal_id) else {
+        tracing::warn!("dropped an answer without an id");
+        return Message::Dropped;
+    };
+    if object.get("jsonrpc") != Some(&Value::from("2.0")) {
+        return not_understood(&id);
     }
+    let error = object.remove("error").filter(|error| !error.is_null());
+    let line = match (object.remove("result"), error) {
+        (Some(result), None) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+        (None | Some(Value::Null), Some(error)) if is_error(&error) => {
+            json!({ "jsonrpc": "2.0", "id": id, "error": error })
+        }
+        _ => return not_understood(&id),
+    };
+    Message::Response(line.to_string())
+}
+
+fn is_error(error: &Value) -> bool {
+    let code = error.get("code").and_then(Value::as_i64);
+    code.is_some_and(|code| i32::try_from(code).is_ok())
+        && error.get("message").is_some_and(Value::is_string)
+}
+
+/// In place of an answer that cannot be understood: the request has failed. One that is not open
+/// is not known to the SDK, which then drops this.
+pub(super) fn not_understood(id: &Value) -> Message {
+    tracing::warn!("an answer of the client could not be understood");
+    let error = errors::invalid_request("the answer is no JSON-RPC 2.0 response");
+    Message::Response(json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string())
 }

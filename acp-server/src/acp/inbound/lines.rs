@@ -7,24 +7,31 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 /// The longest line that is taken, in bytes without its end. A longer one is skipped.
 pub(super) const MAX_LINE: usize = 32 * 1024 * 1024;
 
+/// How many bytes of a longer line are kept: enough for its id, which clients write first.
+const KEPT: usize = 4 * 1024;
+
+/// What some programs write before the first line of a stream.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// One line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
     /// A line without its end and without blanks around it; never empty.
     Line(Vec<u8>),
-    /// A line over [`MAX_LINE`]; its bytes are gone.
-    TooLong,
+    /// The first bytes of a line over [`MAX_LINE`]; the rest is gone.
+    TooLong(Vec<u8>),
 }
 
 /// Reads frames. Blank lines are dropped, and a carriage return before the line end goes with the
-/// blanks. The last line may lack its end.
+/// blanks; so does a byte order mark before the first line. The last line may lack its end.
 pub(super) struct LineReader<R> {
     input: BufReader<R>,
+    at_start: bool,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input: BufReader::with_capacity(64 * 1024, input) }
+        Self { input: BufReader::with_capacity(64 * 1024, input), at_start: true }
     }
 
     /// The next frame; `None` at the end of the input.
@@ -48,7 +55,9 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 let part = part.unwrap_or_default();
                 too_long = too_long || line.len() + part.len() > MAX_LINE;
                 if too_long {
-                    line = Vec::new();
+                    line.truncate(KEPT);
+                    line.extend(part.iter().take(KEPT - line.len()));
+                    line.shrink_to_fit();
                 } else {
                     line.extend_from_slice(part);
                 }
@@ -57,13 +66,14 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                     break false;
                 }
             };
-            if too_long {
-                return Ok(Some(Frame::TooLong));
+            let mut trimmed = line.as_slice();
+            if std::mem::take(&mut self.at_start) {
+                trimmed = trimmed.strip_prefix(BYTE_ORDER_MARK).unwrap_or(trimmed);
             }
-            let trimmed = line.trim_ascii();
-            if !trimmed.is_empty() {
+            trimmed = trimmed.trim_ascii();
+            if too_long || !trimmed.is_empty() {
                 let line = if trimmed.len() == line.len() { line } else { trimmed.to_vec() };
-                return Ok(Some(Frame::Line(line)));
+                return Ok(Some(if too_long { Frame::TooLong(line) } else { Frame::Line(line) }));
             }
             if ended {
                 return Ok(None);
@@ -93,6 +103,13 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_byte_order_mark_is_dropped_before_the_first_line_only() {
+        let read = frames("\u{feff}a\n\u{feff}b\n".as_bytes()).await;
+        assert_eq!(read, [Frame::Line("a".into()), Frame::Line("\u{feff}b".into())]);
+        assert_eq!(frames("\u{feff}\nc".as_bytes()).await, [Frame::Line("c".into())]);
+    }
+
+    #[tokio::test]
     async fn a_line_at_the_limit_is_taken_and_one_byte_more_is_skipped() {
         let mut input = vec![b'x'; MAX_LINE];
         input.push(b'\n');
@@ -100,7 +117,7 @@ mod tests {
         input.extend(b"\nz\n");
         let read = frames(&input).await;
         assert!(matches!(&read[0], Frame::Line(line) if line.len() == MAX_LINE));
-        assert_eq!(read[1], Frame::TooLong);
+        assert_eq!(read[1], Frame::TooLong(vec![b'y'; KEPT]));
         assert_eq!(read[2], Frame::Line(b"z".to_vec()));
     }
 }

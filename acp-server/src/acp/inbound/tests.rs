@@ -8,9 +8,10 @@ use crate::acp::credit::Credits;
 use crate::acp::outbound::write_lines;
 
 /// Feeds `input` through a fresh reader whose handshake is done unless `fresh`; returns the lines
-/// for the SDK and the answers.
+/// for the SDK and the answers. One request of ours, "q", is open.
 async fn feed(input: &[u8], fresh: bool) -> (Vec<Value>, Vec<Value>) {
     let ledger = Arc::new(Ledger::new());
+    ledger.ask(json!("q"));
     if !fresh {
         ledger.set_handshake(Handshake::Done);
     }
@@ -38,11 +39,16 @@ fn codes(answers: &[Value]) -> Vec<(Value, i64)> {
 async fn every_malformed_line_has_one_error_and_the_rest_goes_on() {
     let null = Value::Null;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let request_of_deep =
+        format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"a":{deep}}},"id":5}}"#);
     let cases: Vec<(&[u8], Value, i64)> = vec![
         (b"garbage", null.clone(), -32700),
         (b"{\"jsonrpc\":\"2.0\",\"id\":1,\"meth", null.clone(), -32700),
         (b"\xff\xfe{}", null.clone(), -32700),
         (deep.as_bytes(), null.clone(), -32700),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":\"cut\",\"method\":\"x\",\"par", json!("cut"), -32700),
+        (request_of_deep.as_bytes(), json!(5), -32700),
+        (b"{\"id\":6,\"method\":\"x\",\"params\":{\"a\":\"\xc3\x28\"}}", json!(6), -32700),
         (b"42", null.clone(), -32600),
         (b"\"text\"", null.clone(), -32600),
         (b"null", null.clone(), -32600),
@@ -77,19 +83,90 @@ async fn what_is_never_answered_is_dropped_in_silence() {
     let input = br#"
 {"jsonrpc":"2.0","method":"_note","params":[1]}
 {"jsonrpc":"2.0","method":"_note","params":null}
-{"jsonrpc":"2.0","id":1,"result":1,"error":{}}
-{"id":1,"result":1}
+{"jsonrpc":"2.0","result":1}
+{"jsonrpc":"2.0","id":1.5,"result":1}
 "#;
     assert_eq!(feed(input, false).await, (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn every_answer_of_the_client_reaches_its_question() {
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let yes = json!({"outcome": {"outcome": "selected", "optionId": "allow_once"}});
+    let refusal = json!({"code": -32603, "message": "no window"});
+    let understood = [
+        (json!({"result": yes}), json!({"result": yes})),
+        (json!({"result": yes, "error": null, "x": 1}), json!({"result": yes})),
+        (json!({"result": null}), json!({"result": null})),
+        (json!({"result": null, "error": null}), json!({"result": null})),
+        (json!({"error": refusal}), json!({"error": refusal})),
+        (json!({"result": null, "error": refusal}), json!({"error": refusal})),
+    ];
+    for (answer, expected) in understood {
+        let mut answer = answer.as_object().unwrap().clone();
+        answer.extend([("jsonrpc".to_owned(), json!("2.0")), ("id".to_owned(), json!("q"))]);
+        let (forwarded, answers) = feed(json!(answer).to_string().as_bytes(), false).await;
+        assert_eq!((forwarded.len(), answers.len()), (1, 0));
+        assert_eq!(forwarded[0]["id"], "q");
+        for member in ["result", "error"] {
+            assert_eq!(forwarded[0].get(member), expected.get(member), "{}", forwarded[0]);
+        }
+    }
+    let long = format!(r#""{}""#, "x".repeat(MAX_LINE));
+    for rest in [
+        r#""error":null"#,
+        r#""error":"no""#,
+        r#""error":{"message":"no code"}"#,
+        r#""error":{"code":"-1","message":"no"}"#,
+        r#""error":{"code":4294967296,"message":"no"}"#,
+        r#""result":{},"error":{"code":-1,"message":"no"}"#,
+        r#""result":{},"method":"session/request_permission""#,
+        r#""result":{"#,
+        r#""result""#,
+        r#""outcome":"allow""#,
+        r#""jsonrpc":"1.0","result":{}"#,
+        &format!(r#""result":{deep}"#),
+        &format!(r#""result":{long}"#),
+    ] {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":"q",{rest}}}"#);
+        let shown = line.get(..100).unwrap_or(&line);
+        let (forwarded, answers) = feed(line.as_bytes(), false).await;
+        assert_eq!((forwarded.len(), answers.len()), (1, 0), "{shown}");
+        assert_eq!(forwarded[0]["id"], "q", "{shown}");
+        assert_eq!(forwarded[0]["error"]["code"], -32600, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn half_a_character_becomes_a_replacement_character() {
+    for (sent, read) in [
+        (r"a\ud83d", "a\u{fffd}"),
+        (r"\ude42b", "\u{fffd}b"),
+        (r"\ud83d\ud83d\ude42", "\u{fffd}🙂"),
+        (r"\uD83DA\u0041", "\u{fffd}AA"),
+        (r"\\ud83d\ud83d\\", "\\ud83d\u{fffd}\\"),
+        (r"ä\ud83dö", "ä\u{fffd}ö"),
+    ] {
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"_x","params":{{"text":"{sent}"}}}}"#);
+        let (forwarded, answers) = feed(line.as_bytes(), false).await;
+        assert_eq!(answers, [] as [Value; 0], "{sent}");
+        assert_eq!(forwarded[0]["params"]["text"], read, "{sent}");
+    }
+    let (forwarded, answers) =
+        feed(br#"{"id":1,"method":"x","params":{"a":"\ud83d}}"#, false).await;
+    assert_eq!((forwarded.len(), codes(&answers)), (0, vec![(json!(1), -32700)]));
 }
 
 #[tokio::test]
 async fn a_line_over_the_limit_costs_one_error_and_nothing_else() {
     let mut input = vec![b'x'; 50 * 1024 * 1024];
     input.extend_from_slice(b"\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"_ping\"}\n");
+    input.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"_ping\",\"params\":\"");
+    input.resize(input.len() + MAX_LINE, b'x');
     let (forwarded, answers) = feed(&input, false).await;
     assert_eq!(forwarded.len(), 1);
-    assert_eq!(codes(&answers), [(Value::Null, -32600)]);
+    assert_eq!(codes(&answers), [(Value::Null, -32600), (json!(2), -32600)]);
     assert_eq!(answers[0]["error"]["data"]["limit"], MAX_LINE);
 }
 

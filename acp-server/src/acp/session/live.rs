@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{
 };
 use bridle_agent::{Agent, AgentHandle, AgentUpdate, NoticeLevel};
 use bridle_session::{Session, SessionId};
-use bridle_store::{LogWriter, Opened};
+use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -63,16 +63,21 @@ impl Live {
             },
         );
         let app = server.app.clone();
+        let Some(state) = app.settings().state.clone() else {
+            return Err(errors::no_state());
+        };
+        let not_created = move |failure: StoreError| errors::not_created(&state, &failure);
+        let refused = not_created.clone();
         let (header, writer) = blocking(move || {
             let header = app
                 .new_header(&request.cwd, Vec::new(), "acp")
                 .map_err(|reason| errors::invalid_params(&format!("cwd: {reason}")))?;
-            let writer = app.store().create(&header).map_err(|failure| errors::store(&failure))?;
+            let writer = app.store().create(&header).map_err(refused)?;
             Ok((header, writer))
         })
         .await?;
         // An id that a client knows must still be there after a crash.
-        writer.flush().await.map_err(|failure| errors::store(&failure))?;
+        writer.flush().await.map_err(not_created)?;
         Self::start(server, link, Session::new(header), writer, notes).await
     }
 

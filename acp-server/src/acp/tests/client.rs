@@ -24,13 +24,21 @@ const PIPE: usize = 64 * 1024;
 /// A place for sessions and a workspace, kept over restarts of the agent.
 pub(super) struct Place {
     root: TempDir,
+    home: Option<PathBuf>,
 }
 
 impl Place {
     pub(super) fn new() -> Self {
-        let place = Self { root: tempfile::tempdir().unwrap() };
+        let root = tempfile::tempdir().unwrap();
+        let home = Some(root.path().join("home"));
+        let place = Self { root, home };
         fs_err::create_dir(place.workspace()).unwrap();
         place
+    }
+
+    /// As [`Self::new`], with another home for the agent, or none at all.
+    pub(super) fn with_home(home: Option<PathBuf>) -> Self {
+        Self { home, ..Self::new() }
     }
 
     pub(super) fn workspace(&self) -> PathBuf {
@@ -38,8 +46,8 @@ impl Place {
     }
 
     fn app(&self, model: Option<&ModelServer>) -> App {
-        let home = self.root.path().join("home").display().to_string();
-        let mut plain = vec![("BRIDLE_HOME".into(), home.into())];
+        let home = self.home.iter().map(|home| ("BRIDLE_HOME".into(), home.into()));
+        let mut plain: Vec<_> = home.collect();
         let mut secrets = Vec::new();
         if let Some(model) = model {
             plain.push(("ANTHROPIC_BASE_URL".into(), model.url().into()));

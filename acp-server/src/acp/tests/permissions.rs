@@ -62,10 +62,18 @@ async fn an_allowed_call_runs_and_the_question_showed_what_it_does() {
 
 #[tokio::test]
 async fn whatever_is_not_a_clear_yes_changes_nothing() {
-    let answers: [fn(&Value) -> Value; 5] = [
+    let answers: [fn(&Value) -> Value; 9] = [
         |_| selected("reject_once"),
         |_| selected("allow_always"),
         |_| json!({"error": {"code": -32603, "message": "no window"}}),
+        |_| json!({"error": "no"}),
+        |_| json!({"error": null}),
+        |_| json!({"outcome": "allow_once"}),
+        |_| {
+            let mut both = selected("allow_once");
+            both["error"] = json!({"code": -32603, "message": "no window"});
+            both
+        },
         |_| json!({"result": "yes"}),
         |_| json!({"result": {"outcome": {"outcome": "granted"}}}),
     ];
@@ -80,6 +88,22 @@ async fn whatever_is_not_a_clear_yes_changes_nothing() {
         assert_eq!(model.violations(), []);
         client.leave().await;
     }
+}
+
+#[tokio::test]
+async fn a_yes_beside_a_null_error_is_a_yes() {
+    let model = writing().await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let yes = |_: &Value| {
+        let mut yes = selected("allow_once");
+        yes["error"] = Value::Null;
+        yes
+    };
+    let (_, prompt) = ask(&mut client, &session, yes).await;
+    assert_eq!(client.stop(prompt).await, "end_turn");
+    assert!(place.workspace().join("new.txt").exists());
+    client.leave().await;
 }
 
 #[tokio::test]

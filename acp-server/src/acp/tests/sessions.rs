@@ -266,3 +266,38 @@ async fn a_client_that_shows_notices_gets_one() {
     assert_eq!(notice["title"], "MCP servers are not connected yet: files");
     client.leave().await;
 }
+
+#[tokio::test]
+async fn a_session_that_cannot_be_kept_says_what_to_set() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let folder = file.path().join("state").display().to_string();
+    for (home, says) in [(None, "set HOME, or BRIDLE_HOME"), (Some(file.path()), &*folder)] {
+        let place = Place::with_home(home.map(Into::into));
+        let mut client = TestClient::ready(&place, None).await;
+        let new = json!({"cwd": place.workspace(), "mcpServers": []});
+        let answer = client.call("session/new", new).await;
+        assert_eq!(answer["error"]["code"], -32603, "{answer}");
+        assert_eq!(answer["error"]["data"]["kind"], "storage");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(says) && message.contains("BRIDLE_HOME"), "{message}");
+        assert!(!message.contains("cwd"), "{message}");
+        client.leave().await;
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_not_said_to_be_loadable() {
+    let place = Place::new();
+    let mut client = TestClient::ready(&place, None).await;
+    for id in ["019c0000-0000-7000-8000-000000000000", "../x"] {
+        let load = json!({"sessionId": id, "cwd": place.workspace(), "mcpServers": []});
+        let answer = client.call("session/load", load).await;
+        assert_eq!(answer["error"]["code"], -32002);
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(!message.contains("session/load"), "{message}");
+        let answer = client.call("session/prompt", super::client::prompt_params(id, "x")).await;
+        assert_eq!(answer["error"]["code"], -32002);
+        assert!(answer["error"]["message"].as_str().unwrap().contains("not open"), "{answer}");
+    }
+    client.leave().await;
+}
