@@ -2,7 +2,8 @@
 //!
 //! It speaks JSON lines over any reader and writer, one call at a time, and needs no task of its
 //! own: whatever arrives while a call waits (updates, questions) goes to a [`Host`]. It offers no
-//! files and no terminal, so the agent works on the disk itself.
+//! files and no terminal, so the agent works on the disk itself. It shows notices, so that what the
+//! agent says on its own account is never taken for the model's answer.
 
 mod lines;
 
@@ -34,8 +35,9 @@ pub trait Host: Send {
 pub enum Verdict {
     /// This call, once.
     Allow,
-    /// No.
-    Deny,
+    /// There is nobody who could say yes or no: the question is answered as a method that this
+    /// client does not have.
+    Nobody,
 }
 
 /// A call that did not succeed.
@@ -56,7 +58,7 @@ pub enum ClientError {
     #[error("the server ended before it answered {0}")]
     Ended(String),
     /// Reading or writing failed.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
@@ -85,7 +87,10 @@ impl Client {
         let params = json!({
             "protocolVersion": PROTOCOL_VERSION,
             "clientInfo": info,
-            "clientCapabilities": {"fs": {"readTextFile": false, "writeTextFile": false}},
+            "clientCapabilities": {
+                "fs": {"readTextFile": false, "writeTextFile": false},
+                "session": {"notices": {}},
+            },
         });
         self.call("initialize", params, host, &CancellationToken::new()).await
     }
@@ -191,14 +196,14 @@ impl Client {
             "session/request_permission" if cancelled => {
                 json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": {"outcome": "cancelled"}}})
             }
-            "session/request_permission" => {
-                let outcome = outcome(params, host.permission(params));
-                json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
-            }
-            _ => {
-                let error = json!({"code": -32601, "message": "Method not found"});
-                json!({"jsonrpc": "2.0", "id": id, "error": error})
-            }
+            "session/request_permission" => match host.permission(params) {
+                Verdict::Allow => {
+                    let outcome = allowed(params);
+                    json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}})
+                }
+                Verdict::Nobody => no_method(id),
+            },
+            _ => no_method(id),
         };
         self.send(&reply).await
     }
@@ -212,17 +217,18 @@ impl Client {
     }
 }
 
-/// The option that says `verdict`, or a cancel when the question offers none.
-fn outcome(request: &Value, verdict: Verdict) -> Value {
-    let kind = match verdict {
-        Verdict::Allow => "allow_once",
-        Verdict::Deny => "reject_once",
-    };
+fn no_method(id: &Value) -> Value {
+    let error = json!({"code": -32601, "message": "Method not found"});
+    json!({"jsonrpc": "2.0", "id": id, "error": error})
+}
+
+/// The option that allows once, or a cancel when the question offers none.
+fn allowed(request: &Value) -> Value {
     let options = request.get("options").and_then(Value::as_array);
     let chosen = options
         .into_iter()
         .flatten()
-        .find(|option| option.get("kind").and_then(Value::as_str) == Some(kind))
+        .find(|option| option.get("kind").and_then(Value::as_str) == Some("allow_once"))
         .and_then(|option| option.get("optionId"));
     match chosen {
         Some(id) => json!({"outcome": "selected", "optionId": id}),

@@ -37,8 +37,8 @@ Exit codes:
   0    done
   1    the model, the session or the machine failed, or an answer was cut at its limit
   2    the command line is wrong
-  3    the model refused, a limit stopped the turn, or something needed a permission that was
-       not given (exec)
+  3    the model refused, a limit stopped the turn, or a call was not permitted: the mode
+       forbids it, or it needed an answer and there is nobody to give one (exec)
   130  cancelled
 
 Files: config.toml and credentials.toml in $BRIDLE_HOME or the platform's configuration folder

@@ -19,7 +19,7 @@ use bridle_world::Roots;
 use bridle_world::process::Processes;
 use tokio::sync::mpsc;
 
-use crate::config::{self, Environment, Overrides, PROVIDERS, Places, Settings};
+use crate::config::{self, Environment, Overrides, PROVIDERS, Places, Settings, route_fault};
 use no_store::NoStore;
 use providers::Providers;
 
@@ -48,10 +48,17 @@ pub struct ModelChoice {
 }
 
 impl ModelChoice {
-    fn of_route(route: &Route) -> Self {
+    /// The choice of a route, also of one that cannot answer: then the name says so.
+    fn of_route(route: &Route, settings: &Settings) -> Self {
         let known = Catalogue::builtin().find(route);
-        let unlisted = || format!("{route} (not in the catalogue: small limits assumed)");
-        let name = known.map_or_else(unlisted, |model| model.name.clone());
+        let name = if route_fault(route).is_some() {
+            format!("{route} (cannot be used)")
+        } else {
+            let unlisted = || format!("{route} (not in the catalogue: small limits assumed)");
+            let name = known.map_or_else(unlisted, |model| model.name.clone());
+            let usable = settings.provider(&route.provider).is_some_and(|p| p.is_usable());
+            if usable { name } else { format!("{name} (no key)") }
+        };
         Self { route: route.clone(), name }
     }
 }
@@ -141,14 +148,16 @@ impl App {
         self.tasks.close().await;
     }
 
-    /// The models a client may choose now, the default first. Never empty: without a key it lists
-    /// the catalogue's defaults.
+    /// The models a client may choose now, the default first unless it cannot work. Never empty:
+    /// without a key it lists the catalogue's defaults, and their names say that there is none.
     pub fn models(&self) -> Vec<ModelChoice> {
         let settings = self.settings();
         let usable = |name: &str| settings.provider(name).is_some_and(|p| p.is_usable());
         let catalogue = Catalogue::builtin();
         let offered = catalogue.models().iter().filter(|model| usable(&model.provider));
-        let mut choices: Vec<_> = settings.route.iter().map(ModelChoice::of_route).collect();
+        let choice = |route: &Route| ModelChoice::of_route(route, &settings);
+        let default = settings.route.iter().filter(|route| route_fault(route).is_none());
+        let mut choices: Vec<_> = default.map(choice).collect();
         for model in offered {
             let route = model.route();
             if choices.iter().all(|known| known.route != route) {
@@ -157,9 +166,15 @@ impl App {
         }
         if choices.is_empty() {
             let defaults = PROVIDERS.iter().filter_map(|p| catalogue.default_for(p.name));
-            choices.extend(defaults.map(|model| ModelChoice::of_route(&model.route())));
+            choices.extend(defaults.map(|model| choice(&model.route())));
         }
         choices
+    }
+
+    /// The choice that stands for `route` where it is in force, whether or not a client may choose
+    /// it now.
+    pub fn model(&self, route: &Route) -> ModelChoice {
+        ModelChoice::of_route(route, &self.settings())
     }
 
     /// The modes a client may choose.

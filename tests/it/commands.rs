@@ -66,6 +66,74 @@ async fn exec_has_a_distinct_code_for_each_way_to_fail() {
     assert_eq!(codes.len(), 4, "model {model}, usage {usage}, refused {refused}");
 }
 
+/// A model that cannot work is known before there is any session, and told once.
+#[tokio::test]
+async fn exec_with_a_model_that_cannot_work_opens_no_session() {
+    let scene = Scene::new(Script::new()).await;
+    for model in ["bogus", "bogus/x", "openai/x"] {
+        let flag = scene.place.launch(["exec", "--model", model, "go"]);
+        let variable = scene.place.launch(["exec", "go"]).env("BRIDLE_MODEL", model);
+        for (launch, code) in [(flag, 2), (variable, 1)] {
+            let output = launch.model_at(&scene.model.url()).output().await;
+            let told = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{model}: {told}");
+            assert_eq!(told.lines().count(), 1, "{model}: {told}");
+            assert_eq!(text(&output.stdout), "");
+        }
+    }
+    assert!(!scene.place.sessions().exists());
+}
+
+#[tokio::test]
+async fn exec_tells_a_configuration_problem_once() {
+    let scene = Scene::new(Script::new().reply(Answer::new().text("the answer"))).await;
+    fs_err::create_dir_all(scene.place.bridle_home()).unwrap();
+    let config = "modell = \"x\"\nmood = 1\n";
+    fs_err::write(scene.place.bridle_home().join("config.toml"), config).unwrap();
+    let launch = scene.place.launch(["exec", "go"]).model_at(&scene.model.url());
+    let output = launch.output().await;
+    let told = text(&output.stderr);
+    for key in ["`modell`", "`mood`"] {
+        assert_eq!(told.matches(key).count(), 1, "{told}");
+    }
+    assert_eq!(text(&output.stdout), "the answer\n");
+}
+
+/// State never lands in the folder that Bridle was started in.
+#[tokio::test]
+async fn a_relative_home_is_refused_and_not_used() {
+    let scene = Scene::new(Script::new()).await;
+    let launch = scene.place.launch(["exec", "go"]).env("BRIDLE_HOME", "relative");
+    let output = launch.model_at(&scene.model.url()).output().await;
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("BRIDLE_HOME") && told.contains("absolute"), "{told}");
+    assert!(!scene.place.workspace().join("relative").exists());
+}
+
+#[tokio::test]
+async fn a_missing_home_is_told_once() {
+    let place = bridle_tests::Place::new();
+    for (arguments, what) in [(["sessions", "list"], "sessions"), (["config", "path"], "config")] {
+        let launch = place.launch(arguments).without("HOME").without("BRIDLE_HOME");
+        let output = launch.output().await;
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert_eq!(told.matches("set HOME").count(), 1, "{told}");
+        assert!(told.contains(what) && output.stdout.is_empty(), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn the_path_of_a_session_that_does_not_exist_is_an_error() {
+    let place = bridle_tests::Place::new();
+    let launch = place.launch(["sessions", "path", "01a2313b-6f57-74ab-a469-e7b658bf25e8"]);
+    let output = launch.output().await;
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("01a2313b"), "{}", text(&output.stderr));
+}
+
 /// Without a key `exec` says what to set.
 #[tokio::test]
 async fn exec_without_a_key_says_what_to_set() {

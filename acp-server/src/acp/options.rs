@@ -41,7 +41,7 @@ pub(super) fn all(app: &App, chosen: &Chosen) -> Vec<SessionConfigOption> {
     let mode = SessionConfigOption::select(MODE, "Mode", chosen.mode.id(), modes)
         .description("What may be done without asking")
         .category(SessionConfigOptionCategory::Mode);
-    let models = models(app.models(), chosen.route.as_ref());
+    let models = models(app, chosen.route.as_ref());
     let Some(current) = chosen.route.as_ref().or_else(|| models.first().map(|model| &model.route))
     else {
         return vec![mode];
@@ -85,11 +85,12 @@ fn offered(app: &App, chosen: &Chosen) -> impl Iterator<Item = Mode> {
 }
 
 /// The models, with the current one in front should it not be among them.
-fn models(mut models: Vec<ModelChoice>, current: Option<&Route>) -> Vec<ModelChoice> {
+fn models(app: &App, current: Option<&Route>) -> Vec<ModelChoice> {
+    let mut models = app.models();
     if let Some(route) = current
         && !models.iter().any(|model| model.route == *route)
     {
-        models.insert(0, ModelChoice { route: route.clone(), name: route.to_string() });
+        models.insert(0, app.model(route));
     }
     models
 }

@@ -1,9 +1,9 @@
 //! Asking the client's person about a call. Only the one option that allows is a yes.
 
-use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     RequestPermissionOutcome, RequestPermissionResponse, SessionId,
 };
+use agent_client_protocol::{Error, ErrorCode};
 use async_trait::async_trait;
 use bridle_agent::{Answer, Approver, Question};
 use tokio::sync::{mpsc, oneshot};
@@ -57,6 +57,8 @@ fn answer(response: Result<RequestPermissionResponse, Error>) -> Answer {
             _ => Answer::ClientError,
         },
         Ok(_) => Answer::ClientError,
+        // The client has no such method, so no person can see the question.
+        Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND => Answer::NoApprover,
         Err(error) => {
             tracing::warn!(code = i32::from(error.code), "the client failed to answer a question");
             Answer::ClientError
@@ -81,5 +83,6 @@ mod tests {
         assert_eq!(selected(""), Answer::ClientError);
         assert_eq!(read(json!({"outcome": "cancelled"})), Answer::Cancelled);
         assert_eq!(answer(Err(Error::internal_error())), Answer::ClientError);
+        assert_eq!(answer(Err(Error::method_not_found())), Answer::NoApprover);
     }
 }

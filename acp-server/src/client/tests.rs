@@ -49,8 +49,12 @@ const QUESTION: &str = concat!(
 const DONE: &str = "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"stopReason\":\"end_turn\"}}\n";
 
 #[tokio::test]
-async fn a_question_is_answered_with_the_option_of_the_verdict() {
-    for (verdict, option) in [(Verdict::Allow, "y"), (Verdict::Deny, "n")] {
+async fn a_question_is_answered_with_the_option_that_allows_or_not_at_all() {
+    let selected = json!({"outcome": {"outcome": "selected", "optionId": "y"}});
+    let no_method = json!({"code": -32601, "message": "Method not found"});
+    for (verdict, answer, is) in
+        [(Verdict::Allow, "result", selected), (Verdict::Nobody, "error", no_method)]
+    {
         let (near, far) = tokio::io::duplex(4096);
         let mut host = Recorder { verdict, updates: Vec::new() };
         let mut client = client(near);
@@ -58,7 +62,7 @@ async fn a_question_is_answered_with_the_option_of_the_verdict() {
         let (reason, seen) =
             tokio::join!(client.prompt("s", "hi", &mut host, &none), serve(far, &[QUESTION, DONE]));
         assert_eq!(reason.unwrap(), "end_turn");
-        assert_eq!(seen[1]["result"]["outcome"]["optionId"], option);
+        assert_eq!(seen[1][answer], is);
     }
 }
 
@@ -83,7 +87,7 @@ async fn a_cancel_is_sent_once_and_the_answer_is_awaited() {
 #[tokio::test]
 async fn updates_reach_the_host_in_order_and_unknown_requests_are_refused() {
     let (near, far) = tokio::io::duplex(4096);
-    let mut host = Recorder { verdict: Verdict::Deny, updates: Vec::new() };
+    let mut host = Recorder { verdict: Verdict::Nobody, updates: Vec::new() };
     let mut client = client(near);
     let none = CancellationToken::new();
     let first = concat!(
@@ -108,7 +112,7 @@ async fn updates_reach_the_host_in_order_and_unknown_requests_are_refused() {
 #[tokio::test]
 async fn a_server_that_goes_away_is_an_error_that_names_the_call() {
     let (near, far) = tokio::io::duplex(4096);
-    let mut host = Recorder { verdict: Verdict::Deny, updates: Vec::new() };
+    let mut host = Recorder { verdict: Verdict::Nobody, updates: Vec::new() };
     let mut client = client(near);
     let none = CancellationToken::new();
     let (result, _) = tokio::join!(client.prompt("s", "hi", &mut host, &none), serve(far, &[""]));

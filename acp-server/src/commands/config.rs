@@ -36,7 +36,7 @@ pub(super) fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
         Action::Path => match &settings.config {
             Some(folder) => writeln!(out, "{}", folder.join("config.toml").display())?,
             None => {
-                say(format_args!("bridle: {}", Places::no_state()));
+                say(format_args!("bridle: {}", Places::no_config()));
                 return Ok(Exit::Failed);
             }
         },

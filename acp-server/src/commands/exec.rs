@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bridle_agent::Mode;
+use bridle_session::{EventData, SessionId, ToolErrorCode};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use super::{Exit, say, signals};
 use crate::client::{Client, ClientError};
 use crate::composition::App;
-use crate::config::Overrides;
+use crate::config::{Overrides, route_fault};
 use crate::text;
 use report::Report;
 
@@ -80,6 +81,15 @@ pub(super) async fn run(app: Arc<App>, arguments: ExecArguments) -> anyhow::Resu
         ));
         return Ok(Exit::Usage);
     }
+    // The session would be of no use: another model than the one asked for never answers.
+    if let Some(fault) = app.settings().route.as_ref().and_then(route_fault) {
+        let (source, exit) = match arguments.model {
+            Some(_) => ("--model: ", Exit::Usage),
+            None => ("", Exit::Failed),
+        };
+        say(format_args!("bridle: {source}{fault}"));
+        return Ok(exit);
+    }
     let prompt = arguments.prompt_text()?;
     if prompt.trim().is_empty() {
         say(format_args!("bridle: the prompt is empty"));
@@ -93,9 +103,6 @@ pub(super) async fn run(app: Arc<App>, arguments: ExecArguments) -> anyhow::Resu
             return Ok(Exit::Usage);
         }
     };
-    for problem in &app.settings().problems {
-        say(format_args!("bridle: {problem}"));
-    }
     let stop = signals::stop_token(app.tasks())?;
     let job = Job { prompt, cwd, json: arguments.json };
     let mut out = std::io::stdout();
@@ -132,11 +139,16 @@ impl Job {
         client.close().await?;
         server.await.context("the server panicked")??;
 
-        let exit = exit_of(&result, report.denied());
-        report.finish(&result, exit, |answer| {
+        let denied = match &result {
+            Ok(_) => denied_calls(app, report.session_id()).await,
+            Err(_) => Ok(0),
+        };
+        let exit = denied.as_ref().map_or(Exit::Failed, |denied| exit_of(&result, *denied));
+        report.finish(&result, *denied.as_ref().unwrap_or(&0), exit, |answer| {
             if terminal { text::visible_block(answer).into_owned() } else { answer.into() }
         })?;
-        Ok(exit)
+        // The answer is out; a log that cannot be read is said behind it.
+        denied.map(|_| exit)
     }
 
     async fn converse(
@@ -147,7 +159,7 @@ impl Job {
     ) -> Result<String, ClientError> {
         client.initialize(report).await?;
         let session = client.new_session(&self.cwd, report).await?;
-        report.session(&session)?;
+        report.opened(&session)?;
         client.prompt(&session, &self.prompt, report, stop).await
     }
 }
@@ -164,7 +176,20 @@ impl Output for std::io::Stdout {
     }
 }
 
-/// How the process ends. A denied permission counts as blocked even when the model went on and
+/// How many calls of the session were refused, by its mode or because nobody could answer a
+/// question. The protocol says only that a call failed; the log says why.
+async fn denied_calls(app: Arc<App>, session: &str) -> anyhow::Result<usize> {
+    let id = SessionId::parse(session).context("the session's id")?;
+    let log = tokio::task::spawn_blocking(move || app.store().read(&id));
+    let log = log.await?.context("the session's log")?;
+    let results = log.session.events().iter().filter_map(|event| match &event.data {
+        EventData::ToolResult(result) => Some(result),
+        _ => None,
+    });
+    Ok(results.filter(|result| result.error == Some(ToolErrorCode::Denied)).count())
+}
+
+/// How the process ends. A refused call counts as blocked even when the model went on and
 /// finished: what was asked for is then probably not done.
 fn exit_of(result: &Result<String, ClientError>, denied: usize) -> Exit {
     match result.as_deref() {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use anyhow::bail;
 use bridle_session::{SessionId, UnixMillis};
-use bridle_store::FileStore;
+use bridle_store::{FileStore, StoreError};
 use clap::Subcommand;
 
 use super::{Exit, say};
@@ -110,6 +110,9 @@ fn path(app: &App, id: &SessionId) -> anyhow::Result<Exit> {
     let settings = app.settings();
     let Some(state) = &settings.state else { bail!(Places::no_state()) };
     let path = FileStore::new(state).log_path(id)?;
+    if !path.try_exists()? {
+        return Err(StoreError::NotFound(id.clone()).into());
+    }
     writeln!(std::io::stdout().lock(), "{}", path.display())?;
     Ok(Exit::Done)
 }

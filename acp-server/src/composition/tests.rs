@@ -24,7 +24,9 @@ fn without_a_key_the_prompt_says_what_to_set_and_models_are_still_listed() {
     let app = app(&[]);
     assert!(!app.has_credentials());
     assert!(app.settings().route.is_none());
-    let models: Vec<_> = app.models().into_iter().map(|choice| choice.route.provider).collect();
+    let models = app.models();
+    assert!(models.iter().all(|choice| choice.name.ends_with(" (no key)")), "{models:?}");
+    let models: Vec<_> = models.into_iter().map(|choice| choice.route.provider).collect();
     assert_eq!(models, ["anthropic".into(), "deepseek".into()]);
     let (code, message) = refusal(&app, "deepseek/deepseek-flash");
     assert_eq!(code, FailureCode::Auth);
@@ -54,6 +56,16 @@ fn the_default_is_the_first_model_offered_and_none_is_offered_twice() {
     routes.sort();
     routes.dedup();
     assert_eq!(routes.len(), count);
+}
+
+#[test]
+fn a_model_that_cannot_work_is_named_so_and_not_offered() {
+    for model in ["bogus/x", "bogus", "openai/x"] {
+        let app = app(&[("ANTHROPIC_API_KEY", "k"), ("BRIDLE_MODEL", model)]);
+        let route = app.settings().route.clone().unwrap();
+        assert!(app.models().iter().all(|choice| choice.route.provider.as_ref() == "anthropic"));
+        assert!(app.model(&route).name.ends_with(" (cannot be used)"), "{model}");
+    }
 }
 
 #[test]

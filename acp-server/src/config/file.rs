@@ -68,7 +68,12 @@ pub(super) fn read(path: &Path, kind: FileKind) -> FileLayer {
 fn read_text(path: &Path) -> Result<Option<String>, String> {
     let metadata = match fs_err::metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return match path.is_symlink() {
+                true => Err(format!("{}: is a link to nothing; it is not used", path.display())),
+                false => Ok(None),
+            };
+        }
         Err(error) => return Err(format!("{error}; it is not used")),
     };
     // A pipe or a device would block the start for ever.

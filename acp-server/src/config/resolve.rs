@@ -16,9 +16,9 @@ const BUILT_IN: &str = include_str!("builtin.toml");
 
 /// Reads every layer and resolves them. Never fails: what is wrong is in [`Settings::problems`].
 pub fn load(environment: &Environment, overrides: &Overrides) -> Settings {
-    let places = Places::find(environment);
+    let mut places = Places::find(environment);
     let mut winners = Winners::default();
-    let mut problems = Vec::new();
+    let mut problems = std::mem::take(&mut places.problems);
     let mut take = |layer: file::FileLayer| {
         layer.entries.into_iter().for_each(|entry| winners.set(entry));
         problems.extend(layer.problems);
@@ -115,7 +115,7 @@ impl Winners {
         let max_steps = self.max_steps.as_ref().map_or(1, |(number, _)| *number);
         rows.extend(self.max_steps.map(|(n, source)| row("max_steps", n.to_string(), source)));
         rows.sort_by(|a, b| a.key.cmp(&b.key));
-        let Places { config, state } = places;
+        let Places { config, state, .. } = places;
         Settings { state, config, route, mode, full_access, max_steps, providers, problems, rows }
     }
 

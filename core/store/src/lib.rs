@@ -188,7 +188,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The disk said no. The message carries the path.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] std::io::Error),
     /// A sync failed, or an event could not be taken in, so that going on would leave a hole.
     /// This handle acknowledges nothing any more; what it acknowledged before is safe.

@@ -191,6 +191,11 @@ impl<W: Write + Send> Host for Transcript<W> {
             }
             "tool_call" => self.tool(update),
             "tool_call_update" => self.tool_end(update),
+            "notice" => {
+                self.break_line()?;
+                let title = text::unbroken(text_at(update, "/title"));
+                writeln!(self.out, "  notes    {title}")
+            }
             _ => Ok(()),
         }
     }

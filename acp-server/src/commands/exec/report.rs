@@ -18,7 +18,6 @@ pub(super) struct Report<'a> {
     /// The message that is coming in, by id; the last one is the answer.
     message: Option<String>,
     text: String,
-    denied: usize,
 }
 
 impl<'a> Report<'a> {
@@ -28,25 +27,26 @@ impl<'a> Report<'a> {
         progress: &'a mut (dyn Write + Send),
     ) -> Self {
         let (session, text) = (String::new(), String::new());
-        Self { json, out, progress, session, message: None, text, denied: 0 }
+        Self { json, out, progress, session, message: None, text }
     }
 
-    /// How many questions were denied because nobody could answer them.
-    pub(super) fn denied(&self) -> usize {
-        self.denied
+    /// The id of the session; empty before it is open.
+    pub(super) fn session_id(&self) -> &str {
+        &self.session
     }
 
     /// The session is open.
-    pub(super) fn session(&mut self, id: &str) -> io::Result<()> {
+    pub(super) fn opened(&mut self, id: &str) -> io::Result<()> {
         id.clone_into(&mut self.session);
         self.event(&json!({"type": "session", "sessionId": id}))?;
         self.note("session", id)
     }
 
-    /// Prints the answer or the failure.
+    /// Prints the answer or the failure; `denied` is the number of calls that were refused.
     pub(super) fn finish(
         mut self,
         result: &Result<String, ClientError>,
+        denied: usize,
         exit: Exit,
         shown: impl FnOnce(&str) -> String,
     ) -> io::Result<()> {
@@ -55,7 +55,7 @@ impl<'a> Report<'a> {
                 let answer = std::mem::take(&mut self.text);
                 let event = json!({
                     "type": "result", "sessionId": self.session, "stopReason": stop,
-                    "answer": answer, "denied": self.denied, "exitCode": exit as u8,
+                    "answer": answer, "denied": denied, "exitCode": exit as u8,
                 });
                 self.event(&event)?;
             }
@@ -74,25 +74,22 @@ impl<'a> Report<'a> {
                 if !self.text.is_empty() {
                     writeln!(self.out, "{}", shown(&self.text))?;
                 }
-                self.last_words(stop)?;
+                self.last_words(stop, denied)?;
             }
             Err(error) => self.note("error", &error.to_string())?,
         }
         self.out.flush()
     }
 
-    fn last_words(&mut self, stop: &str) -> io::Result<()> {
+    fn last_words(&mut self, stop: &str, denied: usize) -> io::Result<()> {
         match stop {
             "end_turn" => {}
             "max_tokens" => self.note("stopped", "the answer was cut at the model's limit")?,
             "max_turn_requests" => self.note("stopped", "a limit ended the turn")?,
             other => self.note("stopped", other)?,
         }
-        if self.denied > 0 {
-            let text = format!(
-                "{} calls needed a permission and nobody could give it; see --permissions",
-                self.denied
-            );
+        if denied > 0 {
+            let text = format!("calls that were not permitted: {denied}; see --permissions");
             self.note("denied", &text)?;
         }
         Ok(())
@@ -135,8 +132,20 @@ impl<'a> Report<'a> {
         if text_at(update, "/status") != Some("failed") {
             return Ok(());
         }
-        let reason = text_at(update, "/content/0/content/text").unwrap_or("failed");
-        self.note("failed", reason)
+        // A refused change still shows its diff; the reason is the text behind it.
+        let contents = update.get("content").and_then(Value::as_array);
+        let texts = contents.into_iter().flatten();
+        let reason = texts.rev().find_map(|content| text_at(content, "/content/text"));
+        self.note("failed", reason.unwrap_or("no reason was given"))
+    }
+
+    fn notice(&mut self, update: &Value) -> io::Result<()> {
+        let word = text_at(update, "/severity").unwrap_or("note");
+        self.note(word, text_at(update, "/title").unwrap_or_default())?;
+        match text_at(update, "/description") {
+            Some(detail) => writeln!(self.progress, "{}", text::visible_block(detail)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -151,18 +160,17 @@ impl Host for Report<'_> {
             Some("agent_message_chunk") => self.message_chunk(update),
             Some("tool_call") => self.tool_call(update),
             Some("tool_call_update") => self.tool_update(update),
-            Some("notice") => self.note("note", text_at(update, "/title").unwrap_or_default()),
+            Some("notice") => self.notice(update),
             _ => Ok(()),
         }
     }
 
     fn permission(&mut self, request: &Value) -> Verdict {
-        self.denied += 1;
         let title = text_at(request, "/toolCall/title").unwrap_or("a tool call").to_owned();
         let call = request.get("toolCall").cloned().unwrap_or_default();
         let event = json!({"type": "permission", "toolCall": call, "outcome": "denied"});
         // The verdict is no in any case; a failing output shows at the next update.
         drop(self.event(&event).and_then(|()| self.note("denied", &title)));
-        Verdict::Deny
+        Verdict::Nobody
     }
 }

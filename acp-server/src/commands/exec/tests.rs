@@ -13,6 +13,8 @@ struct Ran {
     exit: Exit,
     out: String,
     progress: String,
+    /// What the model was sent, as JSON.
+    sent: String,
     workspace: tempfile::TempDir,
 }
 
@@ -76,9 +78,10 @@ impl Setup {
         let (mut out, mut progress) = (Memory::default(), Vec::new());
         let exit = job.run(Arc::clone(&app), &self.stop, &mut out, &mut progress).await.unwrap();
         app.close().await;
+        let sent = model.requests().into_iter().map(|request| request.body.to_string()).collect();
         let (out, progress) =
             (String::from_utf8(out.0).unwrap(), String::from_utf8(progress).unwrap());
-        Ran { exit, out, progress, workspace }
+        Ran { exit, out, progress, sent, workspace }
     }
 }
 
@@ -108,13 +111,41 @@ async fn where_a_mode_asks_the_answer_is_no_and_the_exit_code_says_so() {
     assert_eq!((ran.exit, ran.out.as_str()), (Exit::Blocked, "All done.\n"), "{}", ran.progress);
     assert_eq!(ran.file(), "one\n");
     assert!(ran.progress.contains("--permissions"), "{}", ran.progress);
+    // Neither the model nor the reader hears of a person who said no: there is none.
+    for text in [&ran.progress, &ran.sent] {
+        assert!(text.contains("there is nobody to ask"), "{text}");
+        assert!(!text.contains("The person declined"), "{text}");
+    }
 }
 
 #[tokio::test]
-async fn what_a_mode_forbids_was_the_callers_own_choice() {
-    let ran = Setup { mode: Some(Mode::ReadOnly), ..Setup::new(editing()) }.run().await;
-    assert_eq!(ran.exit, Exit::Done, "{}", ran.progress);
-    assert_eq!(ran.file(), "one\n");
+async fn what_a_mode_forbids_is_blocked_too_and_the_reason_is_shown() {
+    for mode in [Mode::ReadOnly, Mode::Plan] {
+        let ran = Setup { mode: Some(mode), ..Setup::new(editing()) }.run().await;
+        let shown = (ran.exit, ran.out.as_str());
+        assert_eq!(shown, (Exit::Blocked, "All done.\n"), "{}", ran.progress);
+        assert_eq!(ran.file(), "one\n");
+        assert!(ran.progress.contains("failed  Denied by the permission mode"), "{}", ran.progress);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_fails_by_itself_is_not_blocked() {
+    let call = Answer::new().tool_call("read", json!({"path": "missing.txt"}));
+    let script = Script::new().rule("do it", [call, Answer::new().text("It is missing.")]);
+    let ran = Setup::new(script).run().await;
+    assert_eq!((ran.exit, ran.out.as_str()), (Exit::Done, "It is missing.\n"), "{}", ran.progress);
+    assert!(ran.progress.contains("missing.txt"), "{}", ran.progress);
+}
+
+#[tokio::test]
+async fn what_bridle_says_itself_is_no_part_of_the_answer() {
+    let silent = || Script::new().otherwise(Answer::new());
+    let ran = Setup::new(silent()).run().await;
+    assert_eq!(ran.out, "");
+    assert!(ran.progress.contains("warning  The model gave no answer"), "{}", ran.progress);
+    let ran = Setup { json: true, ..Setup::new(silent()) }.run().await;
+    assert_eq!(ran.events().last().unwrap()["answer"], "");
 }
 
 #[tokio::test]

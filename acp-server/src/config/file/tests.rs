@@ -110,3 +110,14 @@ fn a_folder_in_the_place_of_the_file_is_a_problem_not_a_failure() {
     assert_eq!(layer.entries.len(), 0);
     assert!(layer.problems.concat().contains("is not a regular file"), "{:?}", layer.problems);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_nothing_is_a_problem_and_a_missing_file_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.toml");
+    assert_eq!(super::read(&path, FileKind::Config).problems, Vec::<String>::new());
+    std::os::unix::fs::symlink("gone/config.toml", &path).unwrap();
+    let problems = super::read(&path, FileKind::Config).problems.concat();
+    assert!(problems.contains("config.toml: is a link to nothing"), "{problems}");
+}
