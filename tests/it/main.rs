@@ -14,12 +14,11 @@ mod failures;
 mod faults;
 mod input;
 mod interop;
-
 mod permissions;
 mod repository;
 mod restarts;
 mod scene;
 mod secrets;
 mod tidy;
-
+mod transcripts;
 mod turns;

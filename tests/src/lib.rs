@@ -14,6 +14,7 @@ mod permission;
 mod place;
 mod processes;
 mod trace;
+mod transcript;
 mod watch;
 
 pub use binary::binary;
