@@ -13,8 +13,10 @@ mod driver;
 mod guard;
 mod mailbox;
 mod mode;
+mod notice;
 mod progress;
 mod recorder;
+mod replay;
 mod tool;
 mod transcript;
 mod update;
@@ -24,8 +26,10 @@ pub use approval::{Answer, Approver, Question};
 pub use context::ContextSource;
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use mode::{Mode, Ruling, Sandboxing};
+pub use notice::Notice;
+pub use replay::replay;
 pub use tool::{
     Access, Concurrency, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
 };
-pub use transcript::transcript;
+pub use transcript::{Asked, Call, Entry, Shown, transcript};
 pub use update::{AgentUpdate, NoticeLevel, ToolStatus, TurnOutcome};

@@ -1,166 +1,307 @@
-//! A stored session as the updates a client would have seen.
+//! What a person saw of a session, read from its log: the one model behind a replay to a client,
+//! `sessions show` and every export.
+//!
+//! It reads events, never the surface, so that what compaction puts in their place erases
+//! nothing. It borrows from the session and decides nothing about how an entry looks.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use bridle_session::{
-    AssistantMessage, Block, Content, EventData, Gap, InboxSpliced, MessageId, Seq, Session,
-    ToolCallId, ToolResult, TurnEndReason, UserMessage, UserSource,
+    ApprovalAsked, ApprovalDecided, AssistantAttempt, AssistantMessage, AssistantPartial, Block,
+    Content, Event, EventData, Gap, InboxSpliced, LlmRetry, MessageId, Route, Seq, Session,
+    SurfaceOp, TimedBlock, ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis,
+    UserMessage, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
-use crate::update::{AgentUpdate, NoticeLevel, ToolStatus};
+use crate::update::ToolStatus;
 
-/// Everything a person saw, in order, from the log's events (never from the surface: compaction
-/// must not erase what was shown). Tool calls come with their final status. A log that is not at
-/// rest is shown as its repair will leave it.
-pub fn transcript(session: &Session) -> Vec<AgentUpdate> {
-    let repair = session.repair();
-    let stored = session.events().iter().map(|event| (event.seq, &event.data));
-    let events = stored.chain(repair.iter().map(|draft| (Seq(session.len().0), &draft.data)));
-    let mut replay = Replay::of(events.clone().map(|(_, data)| data));
-    let mut gaps = session.state().gaps.iter().peekable();
-    for (seq, data) in events {
-        while let Some(gap) = gaps.next_if(|gap| gap.lost.first < seq) {
-            replay.updates.push(lost(gap));
-        }
-        replay.show(data);
-    }
-    replay.updates
+/// One thing that a person saw, with its place in the log.
+#[derive(Clone, Debug)]
+pub struct Entry<'a> {
+    /// The event that says it.
+    pub seq: Seq,
+    /// When that was appended.
+    pub time: UnixMillis,
+    /// What was seen.
+    pub shown: Shown<'a>,
 }
 
-/// What is shown so far, and what the rest of the log says about it.
-#[derive(Default)]
-struct Replay<'a> {
-    updates: Vec<AgentUpdate>,
+/// What was seen.
+#[derive(Clone, Debug)]
+pub enum Shown<'a> {
+    /// A turn began.
+    TurnStarted(TurnNumber),
+    /// A turn ended.
+    TurnEnded(&'a TurnEndReason),
+    /// What a person said and the model was sent.
+    Prompt(&'a UserMessage),
+    /// What a person said and nobody read: the process died before its turn came.
+    NotSent(&'a UserMessage),
+    /// What a person said and that still waits for its turn. At the end only.
+    Queued(&'a UserMessage),
+    /// What Bridle itself told the model; `name` is the context source.
+    Context {
+        /// Which source.
+        name: &'a str,
+        /// What it said.
+        message: &'a UserMessage,
+    },
+    /// Reasoning of an answer.
+    Thought {
+        /// The answer's id.
+        id: &'a MessageId,
+        /// The reasoning; not empty.
+        text: &'a str,
+        /// How long it took to arrive.
+        took: Duration,
+    },
+    /// Text of an answer.
+    Text {
+        /// The answer's id.
+        id: &'a MessageId,
+        /// The text; not empty.
+        text: &'a str,
+    },
+    /// A tool call of an answer, with all that came of it.
+    Call(Call<'a>),
+    /// The end of an answer; its blocks stand before it.
+    Answered {
+        /// The whole answer.
+        message: &'a AssistantMessage,
+        /// The context window that it was given in, in tokens; 0 where it is not known.
+        window: u64,
+    },
+    /// An answer that is not settled: still streamed, or broken off by a crash that nothing has
+    /// repaired yet. At the end only.
+    Unsettled(&'a AssistantPartial),
+    /// A request failed.
+    AttemptFailed(&'a AssistantAttempt),
+    /// It will be tried again.
+    Retry(&'a LlmRetry),
+    /// The permission mode changed to the one with this id.
+    Mode(&'a str),
+    /// The model was chosen.
+    Model(&'a Route),
+    /// The session got a title.
+    Title(&'a str),
+    /// Events are lost here.
+    Lost(&'a Gap),
+}
+
+/// A tool call with all that came of it.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    /// The call's id.
+    pub id: &'a ToolCallId,
+    /// The tool's name as the model wrote it.
+    pub name: &'a str,
+    /// The argument text as the model wrote it.
+    pub arguments: &'a str,
+    /// Where it stands. Failed, when its result is lost.
+    pub status: ToolStatus,
+    /// Whether a person was asked, and what came of it.
+    pub questions: Vec<Asked<'a>>,
+    /// What came of the call.
+    pub result: Option<&'a ToolResult>,
+    /// From the moment nothing stood in its way until its result, where both are known.
+    pub took: Option<Duration>,
+}
+
+/// A question about one call.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// The question as shown.
+    pub question: &'a ApprovalAsked,
+    /// The answer, if there is one.
+    pub decision: Option<&'a ApprovalDecided>,
+}
+
+impl Call<'_> {
+    /// What was shown of it: the stored display, or for a result without one (such as repair
+    /// writes) its text.
+    pub fn display(&self) -> Display {
+        let stored = self
+            .result
+            .and_then(|result| result.presentation.as_ref())
+            .and_then(|raw| serde_json::from_str(raw.get()).ok());
+        stored.unwrap_or_else(|| {
+            let text = self.result.map(|result| {
+                let texts = result.content.iter().filter_map(|part| match part {
+                    Content::Text { text } => Some(text.as_str()),
+                    _ => None,
+                });
+                texts.collect::<Vec<_>>().join("\n")
+            });
+            Display { text, ..Display::new(self.name, ToolKind::Other) }
+        })
+    }
+}
+
+/// Everything a person saw, in order. A log that is not at rest ends with what is unsettled.
+pub fn transcript(session: &Session) -> Vec<Entry<'_>> {
+    let mut reading = Reading::of(session);
+    let mut gaps = session.state().gaps.iter().peekable();
+    for event in session.events() {
+        while let Some(gap) = gaps.next_if(|gap| gap.lost.first < event.seq) {
+            reading.push_at(gap.lost.first, event.time, Shown::Lost(gap));
+        }
+        // What replaces something was never shown itself.
+        if !matches!(event.surface, Some(SurfaceOp::Replace { .. })) {
+            reading.take(event);
+        }
+    }
+    let (end, time) = (Seq(session.len().0), session.last_time());
+    if let Some(partial) = &session.state().partial {
+        reading.push_at(end, time, Shown::Unsettled(partial));
+    }
+    for message in &session.state().inbox {
+        reading.push_at(end, time, Shown::Queued(message));
+    }
+    reading.entries
+}
+
+/// The entries so far, and what the rest of the log says about them.
+struct Reading<'a> {
+    session: &'a Session,
+    entries: Vec<Entry<'a>>,
     window: u64,
-    results: HashMap<&'a ToolCallId, &'a ToolResult>,
+    calls: HashMap<&'a ToolCallId, CallFacts<'a>>,
     /// Input that was queued, by its id.
     queued: HashMap<&'a MessageId, &'a UserMessage>,
     /// Input that a model was sent.
     sent: HashSet<&'a MessageId>,
 }
 
-impl<'a> Replay<'a> {
-    fn of(events: impl Iterator<Item = &'a EventData>) -> Self {
-        let mut replay = Self::default();
-        for data in events {
-            match data {
-                EventData::ToolResult(result) => drop(replay.results.insert(&result.id, result)),
-                EventData::InboxSpliced(splice) => {
-                    replay.queued.extend(splice.inserted.iter().map(|input| (&input.id, input)));
-                }
-                EventData::UserMessage(message) => drop(replay.sent.insert(&message.id)),
-                _ => {}
-            }
+/// What the events behind an answer say about one of its calls.
+#[derive(Default)]
+struct CallFacts<'a> {
+    /// The last moment at which something stood in its way: its being taken up, or an answer.
+    free_at: Option<UnixMillis>,
+    questions: Vec<Asked<'a>>,
+    result: Option<(&'a ToolResult, UnixMillis)>,
+}
+
+impl<'a> Reading<'a> {
+    fn of(session: &'a Session) -> Self {
+        let mut reading = Self {
+            session,
+            entries: Vec::new(),
+            window: 0,
+            calls: HashMap::new(),
+            queued: HashMap::new(),
+            sent: HashSet::new(),
+        };
+        for event in session.events() {
+            reading.look_ahead(event);
         }
-        replay
+        reading
     }
 
-    fn show(&mut self, data: &EventData) {
-        match data {
-            EventData::UserMessage(message) if message.source == UserSource::Human => {
-                self.updates.push(said(message));
+    fn look_ahead(&mut self, event: &'a Event) {
+        match &event.data {
+            EventData::ToolCall(call) => {
+                self.calls.entry(&call.id).or_default().free_at = Some(event.time);
             }
-            EventData::AssistantMessage(message) => {
-                answer(message, &self.results, &mut self.updates);
-                let used = message.usage.context();
-                if used > 0 {
-                    self.updates.push(AgentUpdate::Usage { used, size: self.window });
+            EventData::ApprovalAsked(question) => {
+                let asked = Asked { question, decision: None };
+                self.calls.entry(&question.call).or_default().questions.push(asked);
+            }
+            EventData::ApprovalDecided(decision) => {
+                let facts = self.calls.entry(&decision.call).or_default();
+                facts.free_at = Some(event.time);
+                if let Some(asked) = facts.questions.last_mut() {
+                    asked.decision = Some(decision);
                 }
             }
-            EventData::InboxSpliced(splice) if splice.reason == InboxSpliced::DISCARDED => {
-                splice.removed.iter().for_each(|id| self.show_unsent(id));
+            EventData::ToolResult(result) if event.surface == Some(SurfaceOp::Append) => {
+                self.calls.entry(&result.id).or_default().result = Some((result, event.time));
             }
-            EventData::TurnEnd(end) => self.updates.extend(broken_off(&end.reason)),
-            EventData::RequestContext(context) => self.window = context.window,
-            EventData::TitleSet(title) => {
-                self.updates.push(AgentUpdate::Title(title.title.clone()));
+            EventData::InboxSpliced(splice) => {
+                self.queued.extend(splice.inserted.iter().map(|input| (&input.id, input)));
             }
+            EventData::UserMessage(message) => drop(self.sent.insert(&message.id)),
             _ => {}
         }
     }
 
-    /// Input that was still queued when the process died.
-    fn show_unsent(&mut self, id: &MessageId) {
+    fn push_at(&mut self, seq: Seq, time: UnixMillis, shown: Shown<'a>) {
+        self.entries.push(Entry { seq, time, shown });
+    }
+
+    fn take(&mut self, event: &'a Event) {
+        let shown = match &event.data {
+            EventData::TurnStart(start) => Shown::TurnStarted(start.turn),
+            EventData::TurnEnd(end) => Shown::TurnEnded(&end.reason),
+            EventData::UserMessage(message) => match &message.source {
+                UserSource::Human => Shown::Prompt(message),
+                UserSource::Context { name } => Shown::Context { name, message },
+            },
+            EventData::AssistantMessage(message) => {
+                self.take_answer(message, event);
+                Shown::Answered { message, window: self.window }
+            }
+            EventData::InboxSpliced(splice) => {
+                if splice.reason == InboxSpliced::DISCARDED {
+                    splice.removed.iter().for_each(|id| self.take_discarded(id, event));
+                }
+                return;
+            }
+            EventData::RequestContext(context) => {
+                self.window = context.window;
+                return;
+            }
+            EventData::AssistantAttempt(attempt) => Shown::AttemptFailed(attempt),
+            EventData::LlmRetry(retry) => Shown::Retry(retry),
+            EventData::PermissionMode(mode) => Shown::Mode(&mode.mode),
+            EventData::ModelSelected(selected) => Shown::Model(&selected.route),
+            EventData::TitleSet(title) => Shown::Title(&title.title),
+            _ => return,
+        };
+        self.push_at(event.seq, event.time, shown);
+    }
+
+    fn take_discarded(&mut self, id: &MessageId, event: &Event) {
         // Where events are lost, the removal that says that it was read can be among them.
         let Some(message) = self.queued.get(id).filter(|_| !self.sent.contains(id)) else { return };
-        self.updates.push(said(message));
-        self.updates.push(AgentUpdate::Notice {
-            level: NoticeLevel::Warning,
-            title: "This message was not sent: Bridle was stopped before its turn came.".to_owned(),
-            detail: Some("Send it again if it still holds.".to_owned()),
+        self.push_at(event.seq, event.time, Shown::NotSent(message));
+    }
+
+    fn take_answer(&mut self, message: &'a AssistantMessage, event: &Event) {
+        let id = &message.id;
+        for timed in &message.blocks {
+            let shown = match &timed.block {
+                Block::Text { text } if !text.is_empty() => Shown::Text { id, text },
+                Block::Thinking { text, .. } if !text.is_empty() => {
+                    Shown::Thought { id, text, took: duration(timed) }
+                }
+                Block::ToolCall { id, name, arguments } => {
+                    Shown::Call(self.call(id, name, arguments))
+                }
+                _ => continue,
+            };
+            self.push_at(event.seq, event.time, shown);
+        }
+    }
+
+    fn call(&mut self, id: &'a ToolCallId, name: &'a str, arguments: &'a str) -> Call<'a> {
+        let CallFacts { free_at, questions, result } = self.calls.remove(id).unwrap_or_default();
+        let open = self.session.state().open_call(id);
+        let status = match (result, open) {
+            (Some((result, _)), _) if result.error.is_none() => ToolStatus::Completed,
+            (None, Some(call)) if call.started => ToolStatus::Running,
+            (None, Some(_)) => ToolStatus::Pending,
+            _ => ToolStatus::Failed,
+        };
+        let took = free_at.zip(result).map(|(free_at, (_, settled_at))| {
+            Duration::from_millis(settled_at.0.saturating_sub(free_at.0))
         });
+        let result = result.map(|(result, _)| result);
+        Call { id, name, arguments, status, questions, result, took }
     }
 }
 
-fn said(message: &UserMessage) -> AgentUpdate {
-    AgentUpdate::UserMessage { id: message.id.clone(), content: message.content.clone() }
-}
-
-/// A turn that did not come to its end says so; a cancel was the person's own doing.
-fn broken_off(reason: &TurnEndReason) -> Option<AgentUpdate> {
-    let (level, title, detail) = match reason {
-        TurnEndReason::Interrupted => {
-            (NoticeLevel::Warning, "This turn was broken off: Bridle was stopped.", None)
-        }
-        TurnEndReason::Error { failure } => {
-            (NoticeLevel::Error, "This turn failed.", Some(failure.message.clone()))
-        }
-        _ => return None,
-    };
-    Some(AgentUpdate::Notice { level, title: title.to_owned(), detail })
-}
-
-/// Stands where the lost events would be shown.
-fn lost(gap: &Gap) -> AgentUpdate {
-    let title = gap.lost.notice();
-    let detail = Some("What was said and done there cannot be shown.".to_owned());
-    AgentUpdate::Notice { level: NoticeLevel::Warning, title, detail }
-}
-
-fn answer(
-    message: &AssistantMessage,
-    results: &HashMap<&ToolCallId, &ToolResult>,
-    updates: &mut Vec<AgentUpdate>,
-) {
-    let id = &message.id;
-    for timed in &message.blocks {
-        match &timed.block {
-            Block::Text { text } if !text.is_empty() => {
-                updates.push(AgentUpdate::MessageChunk { id: id.clone(), text: text.clone() });
-            }
-            Block::Thinking { text, .. } if !text.is_empty() => {
-                updates.push(AgentUpdate::ThoughtChunk { id: id.clone(), text: text.clone() });
-            }
-            Block::ToolCall { id, name, arguments } => {
-                let result = results.get(id).copied();
-                let completed = result.is_some_and(|result| result.error.is_none());
-                updates.push(AgentUpdate::ToolCall {
-                    id: id.clone(),
-                    name: name.clone(),
-                    arguments: arguments.clone(),
-                    status: if completed { ToolStatus::Completed } else { ToolStatus::Failed },
-                    display: shown(name, result),
-                });
-            }
-            _ => {}
-        }
-    }
-}
-
-/// What was shown of a call: the stored display, or for a result that repair wrote its text.
-fn shown(name: &str, result: Option<&ToolResult>) -> Display {
-    let stored = result
-        .and_then(|result| result.presentation.as_ref())
-        .and_then(|raw| serde_json::from_str(raw.get()).ok());
-    stored.unwrap_or_else(|| {
-        let text = result.map(|result| {
-            let texts = result.content.iter().filter_map(|part| match part {
-                Content::Text { text } => Some(text.as_str()),
-                _ => None,
-            });
-            texts.collect::<Vec<_>>().join("\n")
-        });
-        Display { text, ..Display::new(name, ToolKind::Other) }
-    })
+fn duration(timed: &TimedBlock) -> Duration {
+    Duration::from_millis(timed.ended_at.0.saturating_sub(timed.started_at.0))
 }

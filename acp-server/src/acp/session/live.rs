@@ -109,7 +109,7 @@ impl Live {
                 recovery.torn_bytes
             ));
         }
-        let replay = bridle_agent::transcript(&session);
+        let replay = bridle_agent::replay(&session);
         let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
         let wire_id = live.wire_id();
         let notices = link.notices;

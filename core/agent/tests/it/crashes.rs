@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_agent::transcript;
+use bridle_agent::replay;
 use bridle_model::{BlockKind, Chunk, FailureCode, StopReason};
 use bridle_session::{
     AssistantPartial, Block, Content, Draft, EventData, InboxSpliced, MessageId, Session,
@@ -111,7 +111,7 @@ async fn the_dead_half_of_a_failed_attempt_never_returns() {
         crashed.append(draft, event.time).unwrap();
     }
     for session in [&log, &crashed] {
-        let shown: Vec<_> = transcript(session).iter().map(line).collect();
+        let shown: Vec<_> = replay(session).iter().map(line).collect();
         assert!(!shown.iter().any(|line| line.contains("Half")), "{shown:#?}");
     }
 }
@@ -187,7 +187,7 @@ async fn a_crash_keeps_what_was_seen_and_says_what_was_not_sent() {
         ]
     "#]]
     .assert_debug_eq(&&kinds(&log)[8..12]);
-    let shown: Vec<_> = transcript(&log).iter().map(line).collect();
+    let shown: Vec<_> = replay(&log).iter().map(line).collect();
     expect![[r#"
         [
             "user a",
@@ -210,11 +210,11 @@ fn a_log_that_is_not_repaired_is_shown_as_it_will_be() {
     for draft in crashed() {
         session.append(draft, UnixMillis(0)).unwrap();
     }
-    let before: Vec<_> = transcript(&session).iter().map(line).collect();
+    let before: Vec<_> = replay(&session).iter().map(line).collect();
     for draft in session.repair() {
         session.append(draft, UnixMillis(0)).unwrap();
     }
-    let after: Vec<_> = transcript(&session).iter().map(line).collect();
+    let after: Vec<_> = replay(&session).iter().map(line).collect();
     assert_eq!(before, after);
     assert_eq!(before.len(), 5, "{before:#?}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_agent::{Access, TurnOutcome, transcript};
+use bridle_agent::{Access, TurnOutcome, replay};
 use bridle_model::FailureCode;
 use tokio::sync::Notify;
 
@@ -46,7 +46,7 @@ async fn tries_are_bounded() {
     assert_eq!(rig.model.requests().len(), 3);
     rig.model.push(text("Back."));
     assert_eq!(rig.run("b").await.1, TurnOutcome::EndTurn);
-    let replay: Vec<_> = transcript(&rig.log().await).iter().map(line).collect();
+    let replay: Vec<_> = replay(&rig.log().await).iter().map(line).collect();
     assert!(replay.contains(&"notice This turn failed.".to_owned()), "{replay:#?}");
 }
 
@@ -141,7 +141,7 @@ async fn a_cut_answer_leaves_no_dead_half_behind() {
     assert!(shown.contains(&"text answer-1-1-2 Whole.".to_owned()), "a new id: {shown:#?}");
     rig.run("b").await;
     assert_eq!(rig.model.requests().pop().unwrap(), "system\nuser: a\nassistant: Whole.\nuser: b");
-    let replay: Vec<_> = transcript(&rig.log().await).iter().map(line).collect();
+    let replay: Vec<_> = replay(&rig.log().await).iter().map(line).collect();
     assert!(!replay.iter().any(|line| line.contains("Half")), "{replay:#?}");
 }
 

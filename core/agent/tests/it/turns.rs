@@ -1,6 +1,6 @@
 //! Plain turns: what is shown, what is logged, how they end.
 
-use bridle_agent::{Mode, TurnOutcome, transcript};
+use bridle_agent::{Mode, TurnOutcome, replay};
 use bridle_model::{Chunk, StopReason};
 use expect_test::expect;
 
@@ -114,7 +114,7 @@ async fn a_refused_input_is_not_sent_again() {
         user: good again"#]]
     .assert_eq(&last);
     let log = rig.log().await;
-    let shown: Vec<_> = transcript(&log).iter().map(line).collect();
+    let shown: Vec<_> = replay(&log).iter().map(line).collect();
     assert!(shown.contains(&"user evil".to_owned()), "a person still sees it: {shown:#?}");
 }
 
@@ -154,7 +154,7 @@ async fn a_replay_shows_what_was_shown() {
     rig.model.push(calls(&[("c1", "nothing", "{}")]));
     rig.model.push(text("Done."));
     rig.run("do it").await;
-    let shown: Vec<_> = transcript(&rig.log().await).iter().map(line).collect();
+    let shown: Vec<_> = replay(&rig.log().await).iter().map(line).collect();
     expect![[r#"
         [
             "title do it",
