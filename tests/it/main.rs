@@ -14,6 +14,7 @@ mod failures;
 mod faults;
 mod input;
 mod interop;
+mod kills;
 mod permissions;
 mod repository;
 mod restarts;
