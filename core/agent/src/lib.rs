@@ -15,6 +15,7 @@ mod mailbox;
 mod mode;
 mod notice;
 mod progress;
+mod prompt;
 mod recorder;
 mod replay;
 mod tool;
@@ -26,6 +27,7 @@ pub use approval::{Answer, Approver, Question};
 pub use context::ContextSource;
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use mode::{Mode, Ruling, Sandboxing};
+pub use prompt::PromptSection;
 pub use notice::Notice;
 pub use replay::replay;
 pub use tool::{
