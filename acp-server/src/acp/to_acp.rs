@@ -145,5 +145,9 @@ fn block(content: Content) -> ContentBlock {
             ContentBlock::Resource(EmbeddedResource::new(resource))
         }
         Content::Link { uri, name } => ContentBlock::ResourceLink(ResourceLink::new(name, uri)),
+        Content::Blob { preview, .. } => ContentBlock::from(preview),
+        Content::Image { blob, mime_type } => {
+            ContentBlock::from(format!("[An image: {mime_type}, {} bytes]", blob.bytes))
+        }
     }
 }

@@ -100,13 +100,13 @@ impl Driver {
             system_prompt: parts.system_prompt,
             sandboxing: parts.sandboxing,
             max_steps: parts.max_steps,
-            mode: (state.mode.as_deref().and_then(Mode::from_id))
+            mode: (state.modes.permission.as_deref().and_then(Mode::from_id))
                 .filter(|mode| parts.modes.contains(mode))
                 .unwrap_or(parts.mode),
             route: state.route.or(parts.route),
-            title: state.title,
-            used: state.usage.map(|usage| usage.context()).unwrap_or_default(),
-            turn: state.turn,
+            title: state.summary.title.text,
+            used: state.summary.usage.last.map(|usage| usage.context()).unwrap_or_default(),
+            turn: state.turns.turn,
             running: false,
         }
     }

@@ -27,8 +27,8 @@ pub use approval::{Answer, Approver, Question};
 pub use context::ContextSource;
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use mode::{Mode, Ruling, Sandboxing};
-pub use prompt::PromptSection;
 pub use notice::Notice;
+pub use prompt::PromptSection;
 pub use replay::replay;
 pub use tool::{
     Access, Concurrency, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,

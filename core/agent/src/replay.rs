@@ -35,7 +35,9 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
             (used > 0).then_some(AgentUpdate::Usage { used, size: *window }).into_iter().collect()
         }
         // A turn that did not come to its end says so; a cancel was the person's own doing.
-        Shown::TurnEnded(TurnEndReason::Interrupted | TurnEndReason::Error { .. })
+        Shown::TurnEnded(
+            TurnEndReason::Interrupted | TurnEndReason::Forked | TurnEndReason::Error { .. },
+        )
         | Shown::Lost(_) => told(shown).into_iter().collect(),
         Shown::Title(title) => vec![AgentUpdate::Title((*title).to_owned())],
         Shown::TurnStarted(_)

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use bridle_session::{
     ApprovalAsked, ApprovalDecided, AssistantAttempt, AssistantMessage, AssistantPartial, Block,
-    Content, Event, EventData, Gap, InboxSpliced, LlmRetry, MessageId, Route, Seq, Session,
-    SurfaceOp, TimedBlock, ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis,
-    UserMessage, UserSource,
+    Content, Event, EventData, Gap, LlmRetry, MessageId, Route, Seq, Session, SurfaceOp,
+    TimedBlock, ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis, UserMessage,
+    UserSource,
 };
 
 use crate::display::{Display, ToolKind};
@@ -37,7 +37,8 @@ pub enum Shown<'a> {
     TurnEnded(&'a TurnEndReason),
     /// What a person said and the model was sent.
     Prompt(&'a UserMessage),
-    /// What a person said and nobody read: the process died before its turn came.
+    /// What a person said and nobody read: the process died, or a fork cut the log, before its
+    /// turn came.
     NotSent(&'a UserMessage),
     /// What a person said and that still waits for its turn. At the end only.
     Queued(&'a UserMessage),
@@ -156,7 +157,7 @@ pub fn transcript(session: &Session) -> Vec<Entry<'_>> {
     if let Some(partial) = &session.state().partial {
         reading.push_at(end, time, Shown::Unsettled(partial));
     }
-    for message in &session.state().inbox {
+    for message in &session.state().inbox.messages {
         reading.push_at(end, time, Shown::Queued(message));
     }
     reading.entries
@@ -243,7 +244,7 @@ impl<'a> Reading<'a> {
                 Shown::Answered { message, window: self.window }
             }
             EventData::InboxSpliced(splice) => {
-                if splice.reason == InboxSpliced::DISCARDED {
+                if splice.is_discarded() {
                     splice.removed.iter().for_each(|id| self.take_discarded(id, event));
                 }
                 return;

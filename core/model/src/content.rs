@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use bridle_session::Content;
+use bridle_session::{Content, DeveloperMessage};
 use percent_encoding::percent_decode_str;
 
 /// The text of one part. A file's URI becomes its path and lines; any other URI stays as it is.
@@ -23,7 +23,28 @@ pub(crate) fn text_of(content: &Content) -> Cow<'_, str> {
             let name = name.replace(['\n', '\r'], " ");
             Cow::Owned(format!("<link name=\"{name}\" {place}/>", place = place.attributes()))
         }
+        Content::Blob { blob, preview, .. } => Cow::Owned(format!(
+            "{preview}\n[These are the beginning and the end of {} bytes. The whole is kept with the \
+             session, where no tool can read it: to see more of it, ask for a smaller part.]",
+            blob.bytes
+        )),
+        Content::Image { blob, mime_type } => Cow::Owned(format!(
+            "[Here is an image ({mime_type}, {} bytes) that you cannot be shown.]",
+            blob.bytes
+        )),
     }
+}
+
+/// What a developer message says, where a wire has no role for it.
+pub(crate) fn text_of_developer(message: &DeveloperMessage) -> String {
+    let sentence = |verb: &str, names: &[String]| match names {
+        [] => None,
+        names => Some(format!("These tools {verb}: {}.", names.join(", "))),
+    };
+    let added = sentence("can be called from here on", &message.added);
+    let removed = sentence("cannot be called any more", &message.removed);
+    let sentences: Vec<_> = added.into_iter().chain(removed).collect();
+    format!("[{}]", sentences.join(" "))
 }
 
 /// What a URI points at.

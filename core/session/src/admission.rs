@@ -8,7 +8,8 @@ use crate::event::SurfaceOp;
 use crate::id::{StepNumber, ToolCallId, TurnNumber};
 use crate::state::SessionState;
 use crate::vocabulary::{
-    AssistantMessage, EventData, InboxSpliced, RequestHeader, ToolCall, ToolResult, UserMessage,
+    AssistantMessage, AssistantPartial, DeveloperMessage, EventData, InboxSpliced, RequestHeader,
+    ToolCall, ToolResult, UserMessage,
 };
 
 type Rule = Result<(), &'static str>;
@@ -24,13 +25,7 @@ impl SessionState {
                 self.in_step(end.turn, end.step)?;
                 self.calls_settled()
             }
-            EventData::AssistantPartial(partial) => {
-                self.in_step(partial.turn, partial.step)?;
-                self.calls_settled()?;
-                hold(!partial.blocks.is_empty(), "has no content")?;
-                let calls = partial.blocks.iter().any(|timed| !is_safe_to_keep(&timed.block));
-                hold(!calls, "holds a block that is of use only in a whole answer")
-            }
+            EventData::AssistantPartial(partial) => self.admit_partial(partial),
             EventData::AssistantAttempt(attempt) => self.in_step(attempt.turn, attempt.step),
             EventData::LlmRetry(retry) => self.in_step(retry.turn, retry.step),
             EventData::LlmRetryStarted(retry) => self.in_step(retry.turn, retry.step),
@@ -41,6 +36,10 @@ impl SessionState {
             EventData::UserMessage(message) => {
                 self.calls_settled()?;
                 admit_user(message)
+            }
+            EventData::DeveloperMessage(message) => {
+                self.calls_settled()?;
+                admit_developer(message)
             }
             EventData::AssistantMessage(answer) => {
                 self.calls_settled()?;
@@ -53,36 +52,63 @@ impl SessionState {
             EventData::ApprovalAsked(asked) => self.call_open(&asked.call),
             EventData::ApprovalDecided(decided) => self.call_open(&decided.call),
             EventData::PermissionMode(mode) => hold(!mode.mode.is_empty(), "names no mode"),
-            EventData::TitleSet(title) => {
-                hold(!title.title.is_empty(), "has no text")?;
-                hold(!title.title.contains(['\n', '\r']), "is longer than one line")
+            EventData::SandboxMode(mode) => hold(!mode.mode.is_empty(), "names no mode"),
+            EventData::TitleSet(title) => one_line(&title.title),
+            EventData::FeedbackRecord(feedback) => says_something(&feedback.text),
+            EventData::TodoWrite(list) => {
+                list.items.iter().try_for_each(|item| says_something(&item.text))
+            }
+            EventData::GoalChange(change) => {
+                change.goal.iter().try_for_each(|goal| says_something(goal))
+            }
+            EventData::CompactionStart(start) => {
+                hold(!self.compacting, "the compaction before it is open")?;
+                says_something(&start.instruction)
+            }
+            EventData::CompactionEnd(_) => hold(self.compacting, "no compaction is open"),
+            EventData::JobStarted(job) => {
+                hold(!self.runs(&job.id), "the job was started before")?;
+                one_line(&job.title)
+            }
+            EventData::JobEnded(job) => hold(self.runs(&job.id), "no such job is running"),
+            EventData::FileObserved(file) => {
+                hold(file.path.is_absolute(), "names no absolute path")?;
+                hold(file.path.to_str().is_some(), "its path is not UTF-8")
+            }
+            EventData::ImageOffload(offload) => {
+                hold(!offload.messages.is_empty(), "names no message")?;
+                hold(all_distinct(&offload.messages), "names a message twice")
             }
             EventData::LogGap(gap) => hold(gap.first <= gap.last, "ends before it begins"),
             EventData::Unknown(unknown) => on_one_line(unknown.data.get()),
-            EventData::RequestContext(_) | EventData::ModelSelected(_) => Ok(()),
+            EventData::RequestContext(_)
+            | EventData::ModelSelected(_)
+            | EventData::PlanMode(_)
+            // Where it may stand follows from the header: `Session::admit_boundary`.
+            | EventData::SeedEnd(_) => Ok(()),
         }
     }
 
     fn admit_turn_start(&self, turn: TurnNumber) -> Rule {
-        hold(!self.turn_open, "the turn before it is open")?;
-        hold(turn == self.turn.next(), "does not carry the next turn's number")
+        hold(!self.turns.turn_open, "the turn before it is open")?;
+        hold(turn == self.turns.turn.next(), "does not carry the next turn's number")
     }
 
     fn admit_turn_end(&self, turn: TurnNumber) -> Rule {
-        hold(self.turn_open && turn == self.turn, "is not of the open turn")?;
-        hold(!self.step_open, "a step of the turn is open")?;
+        hold(self.turns.turn_open && turn == self.turns.turn, "is not of the open turn")?;
+        hold(!self.turns.step_open, "a step of the turn is open")?;
         self.calls_settled()
     }
 
     fn admit_step_start(&self, turn: TurnNumber, step: StepNumber) -> Rule {
-        hold(self.turn_open && turn == self.turn, "is not of the open turn")?;
-        hold(!self.step_open, "the step before it is open")?;
-        hold(step == self.step.next(), "does not carry the next step's number")
+        hold(self.turns.turn_open && turn == self.turns.turn, "is not of the open turn")?;
+        hold(!self.turns.step_open, "the step before it is open")?;
+        hold(step == self.turns.step.next(), "does not carry the next step's number")
     }
 
     fn in_step(&self, turn: TurnNumber, step: StepNumber) -> Rule {
-        let open = self.turn_open && self.step_open;
-        hold(open && (turn, step) == (self.turn, self.step), "is not of the open step")
+        let open = self.turns.turn_open && self.turns.step_open;
+        hold(open && (turn, step) == (self.turns.turn, self.turns.step), "is not of the open step")
     }
 
     /// Providers refuse a history in which anything stands between a call and its result.
@@ -92,6 +118,14 @@ impl SessionState {
 
     fn call_open(&self, id: &ToolCallId) -> Rule {
         hold(self.open_call(id).is_some(), "no open tool call has this id")
+    }
+
+    fn admit_partial(&self, partial: &AssistantPartial) -> Rule {
+        self.in_step(partial.turn, partial.step)?;
+        self.calls_settled()?;
+        hold(!partial.blocks.is_empty(), "has no content")?;
+        let calls = partial.blocks.iter().any(|timed| !is_safe_to_keep(&timed.block));
+        hold(!calls, "holds a block that is of use only in a whole answer")
     }
 
     fn admit_call(&self, taken: &ToolCall) -> Rule {
@@ -124,21 +158,25 @@ impl SessionState {
         hold(!(splice.inserted.is_empty() && splice.removed.is_empty()), "changes nothing")?;
         hold(splice.removed.is_empty() || !splice.reason.is_empty(), "gives no reason")?;
         let removed = &splice.removed;
-        hold(removed.iter().all(|id| self.queued(id)), "removes what is not queued")?;
+        hold(removed.iter().all(|id| self.inbox.holds(id)), "removes what is not queued")?;
         hold(all_distinct(removed), "removes a message twice")?;
         let inserted: Vec<_> = splice.inserted.iter().map(|message| &message.id).collect();
-        hold(!inserted.iter().any(|id| self.queued(id)), "queues a message twice")?;
+        hold(!inserted.iter().any(|id| self.inbox.holds(id)), "queues a message twice")?;
         hold(all_distinct(&inserted), "queues a message twice")?;
         splice.inserted.iter().try_for_each(admit_user)
     }
 }
 
 fn admit_user(message: &UserMessage) -> Rule {
-    let says_something = |part: &Content| match part {
-        Content::Text { text } => !text.is_empty(),
-        Content::Resource { .. } | Content::Link { .. } => true,
-    };
-    hold(message.content.iter().any(says_something), "has no content")
+    let is_empty = |part: &Content| matches!(part, Content::Text { text } if text.is_empty());
+    hold(!message.content.iter().all(is_empty), "has no content")
+}
+
+fn admit_developer(message: &DeveloperMessage) -> Rule {
+    let names: Vec<_> = message.added.iter().chain(&message.removed).collect();
+    hold(!names.is_empty(), "changes nothing")?;
+    hold(names.iter().all(|name| !name.is_empty()), "names no tool")?;
+    hold(all_distinct(&names), "names a tool twice")
 }
 
 fn admit_answer(answer: &AssistantMessage) -> Rule {
@@ -154,6 +192,15 @@ fn is_safe_to_keep(block: &Block) -> bool {
 /// A log is read line by line, so raw JSON in it must not bring its own line ends.
 fn on_one_line(raw: &str) -> Rule {
     hold(!raw.contains(['\n', '\r']), "its raw JSON is longer than one line")
+}
+
+fn says_something(text: &str) -> Rule {
+    hold(!text.trim().is_empty(), "has no text")
+}
+
+fn one_line(text: &str) -> Rule {
+    hold(!text.is_empty(), "has no text")?;
+    hold(!text.contains(['\n', '\r']), "is longer than one line")
 }
 
 fn all_distinct<T: PartialEq>(items: &[T]) -> bool {

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::blob::BlobRef;
 use crate::id::{ToolCallId, UnixMillis};
 
 /// One part of a user message or of a tool result.
@@ -35,9 +36,33 @@ pub enum Content {
         /// The name the client shows for it.
         name: String,
     },
+    /// A text that is too large for a log: a store keeps its bytes.
+    Blob {
+        /// The whole content.
+        blob: BlobRef,
+        /// Its media type.
+        mime_type: String,
+        /// Its beginning and its end.
+        preview: String,
+    },
+    /// An image; a store keeps its bytes.
+    Image {
+        /// The image file.
+        blob: BlobRef,
+        /// Its media type.
+        mime_type: String,
+    },
 }
 
 impl Content {
+    /// The blob that the part needs.
+    pub fn blob(&self) -> Option<&BlobRef> {
+        match self {
+            Self::Blob { blob, .. } | Self::Image { blob, .. } => Some(blob),
+            Self::Text { .. } | Self::Resource { .. } | Self::Link { .. } => None,
+        }
+    }
+
     /// A text part.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }

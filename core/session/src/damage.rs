@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use crate::content::{Block, Content, UserSource};
 use crate::event::{Event, SurfaceOp};
+use crate::fold::TurnBoundary;
 use crate::id::{MessageId, Seq, ToolCallId};
 use crate::session::{AppendError, Session};
 use crate::state::SessionState;
 use crate::surface::Plan;
-use crate::vocabulary::{AssistantMessage, EventData, LogGap, ToolResult, UserMessage};
+use crate::vocabulary::{AssistantMessage, EventData, JobStarted, LogGap, ToolResult, UserMessage};
 
 /// How much of a call's argument text is kept when the call becomes text, in characters.
 const SHOWN_ARGUMENTS: usize = 1_000;
@@ -96,7 +97,7 @@ impl Session {
     pub(crate) fn commit_behind_damage(&mut self, event: Arc<Event>) -> Result<(), AppendError> {
         self.state.presume(&event.data);
         self.settle_for(&event);
-        if let Ok(plan) = self.check(&event.data, event.surface.as_ref()) {
+        if let Ok(plan) = self.check(event.seq, &event.data, event.surface.as_ref()) {
             self.commit(event, plan);
             return Ok(());
         }
@@ -114,13 +115,14 @@ impl Session {
             AppendError::Inadmissible { type_name: event.data.type_name().to_owned(), rule }
         })?;
         let plan = self.surface.plan_behind_damage(&node, &self.state.gaps)?;
-        self.state.apply(&node.data, node.surface.as_ref());
+        self.state.apply(&node);
         self.surface.apply(plan, &node);
         self.log.push(event);
         Ok(())
     }
 
     fn keep(&mut self, event: Arc<Event>) -> Result<(), AppendError> {
+        self.state.apply(&event);
         self.log.push(event);
         Ok(())
     }
@@ -157,53 +159,41 @@ impl Session {
 }
 
 impl SessionState {
-    fn lose(&mut self, lost: LogGap) {
-        self.gaps.push(Gap { lost, recorded: false });
-        self.series_broken = true;
-        // A session that lost something is not an empty one.
-        self.has_human_message = true;
-        // A person may have made the mode stricter there; what they configured holds again.
-        self.mode = None;
-        self.partial = None;
-    }
-
     /// Moves to the state in which the event was appended, as far as it tells.
     fn presume(&mut self, data: &EventData) {
-        let step = match data {
+        match data {
             EventData::TurnStart(start) => {
-                (self.turn_open, self.step_open) = (false, false);
-                self.turn.0 = start.turn.0.saturating_sub(1);
-                return;
+                (self.turns.turn_open, self.turns.step_open) = (false, false);
+                self.turns.turn.0 = start.turn.0.saturating_sub(1);
             }
             EventData::TurnEnd(end) => {
-                (self.turn, self.turn_open, self.step_open) = (end.turn, true, false);
-                return;
+                (self.turns.turn, self.turns.turn_open) = (end.turn, true);
+                self.turns.step_open = false;
             }
             EventData::StepStart(start) => {
-                (self.turn, self.turn_open, self.step_open) = (start.turn, true, false);
-                self.step.0 = start.step.0.saturating_sub(1);
-                return;
+                (self.turns.turn, self.turns.turn_open) = (start.turn, true);
+                (self.turns.step.0, self.turns.step_open) = (start.step.0.saturating_sub(1), false);
             }
-            EventData::RequestHeader(header) => {
-                self.request = Some(header.clone());
-                return;
-            }
+            EventData::RequestHeader(header) => self.request = Some(header.clone()),
             EventData::InboxSpliced(splice) => {
-                self.inbox.retain(|queued| splice.inserted.iter().all(|new| new.id != queued.id));
+                let inbox = &mut self.inbox;
+                inbox.messages.retain(|old| splice.inserted.iter().all(|new| new.id != old.id));
                 let unknown: Vec<_> =
-                    splice.removed.iter().filter(|id| !self.queued(id)).map(lost_input).collect();
-                self.inbox.extend(unknown);
-                return;
+                    splice.removed.iter().filter(|id| !inbox.holds(id)).map(lost_input).collect();
+                inbox.messages.extend(unknown);
             }
-            EventData::StepEnd(end) => (end.turn, end.step),
-            EventData::AssistantPartial(partial) => (partial.turn, partial.step),
-            EventData::AssistantAttempt(attempt) => (attempt.turn, attempt.step),
-            EventData::LlmRetry(retry) => (retry.turn, retry.step),
-            EventData::LlmRetryStarted(retry) => (retry.turn, retry.step),
-            _ => return,
-        };
-        (self.turn, self.step) = step;
-        (self.turn_open, self.step_open) = (true, true);
+            EventData::CompactionStart(_) => self.compacting = false,
+            EventData::CompactionEnd(_) => self.compacting = true,
+            EventData::JobStarted(started) => self.jobs.retain(|job| job.id != started.id),
+            EventData::JobEnded(ended) if !self.runs(&ended.id) => {
+                self.jobs.push(JobStarted { id: ended.id.clone(), title: String::new() });
+            }
+            data => {
+                if let Some((turn, step)) = data.step() {
+                    self.turns = TurnBoundary { turn, turn_open: true, step, step_open: true };
+                }
+            }
+        }
     }
 }
 

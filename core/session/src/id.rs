@@ -50,6 +50,11 @@ text_id! {
     ToolCallId
 }
 
+text_id! {
+    /// Names one job (a process that runs on after the call that started it).
+    JobId
+}
+
 impl SessionId {
     /// Accepts exactly the form that Bridle itself gives out: 36 characters, lower-case hex
     /// digits and hyphens. Anything else (`..`, a path, another agent's id) is `None`, so that an

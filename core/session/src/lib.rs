@@ -1,4 +1,4 @@
-//! The event vocabulary, the append-only log, its surface and projections, and repair.
+//! The event vocabulary, the append-only log, its surface and projections, repair and forks.
 //!
 //! This crate is pure: no I/O, no clock, no async, and it depends on nothing else of Bridle.
 //! It owns the words in which a session is written down. It refuses to know how a log reaches a
@@ -6,9 +6,12 @@
 //! spells a message (`bridle-model`).
 
 mod admission;
+mod blob;
 mod content;
 mod damage;
 mod event;
+mod fold;
+mod fork;
 mod header;
 mod id;
 mod projection;
@@ -20,13 +23,19 @@ mod surface;
 mod tests;
 mod vocabulary;
 
+pub use blob::{BlobHash, BlobRef, NotABlobHash};
 pub use content::{Block, Content, OpaqueBlock, TimedBlock, UserSource};
 pub use damage::{Gap, Record};
 pub use event::{DecodeError, Draft, Event, SurfaceOp};
+pub use fold::{
+    Checkpoint, Fold, Inbox, Modes, Plan, RouteUsage, Summary, Title, Todo, TurnBoundary,
+    UsageTotals,
+};
+pub use fork::ForkError;
 pub use header::{Header, Parent};
 pub use id::{
-    EventCount, MessageId, Route, Seq, SeriesNumber, SessionId, StepNumber, ToolCallId, TurnNumber,
-    UnixMillis,
+    EventCount, JobId, MessageId, Route, Seq, SeriesNumber, SessionId, StepNumber, ToolCallId,
+    TurnNumber, UnixMillis,
 };
 pub use projection::{Message, Projection};
 pub use session::{AppendError, ReplayError, Session};

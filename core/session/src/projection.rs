@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::event::Event;
 use crate::id::Seq;
-use crate::vocabulary::{AssistantMessage, EventData, SystemMessage, ToolResult, UserMessage};
+use crate::vocabulary::{
+    AssistantMessage, DeveloperMessage, EventData, SystemMessage, ToolResult, UserMessage,
+};
 
 /// The surface frozen at one moment. Cloning shares the list and the events.
 ///
@@ -21,6 +23,8 @@ pub enum Message<'a> {
     System(&'a SystemMessage),
     /// A person's input or injected context.
     User(&'a UserMessage),
+    /// Tools that came or went.
+    Developer(&'a DeveloperMessage),
     /// An answer of a model.
     Assistant(&'a AssistantMessage),
     /// The result of a tool call.
@@ -43,6 +47,7 @@ impl Projection {
             let message = match &event.data {
                 EventData::SystemMessage(message) => Message::System(message),
                 EventData::UserMessage(message) => Message::User(message),
+                EventData::DeveloperMessage(message) => Message::Developer(message),
                 EventData::AssistantMessage(message) => Message::Assistant(message),
                 EventData::ToolResult(message) => Message::ToolResult(message),
                 _ => return None,

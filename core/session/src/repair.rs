@@ -1,4 +1,5 @@
-//! Repair of a log whose process died in mid-turn, or that was damaged.
+//! Repair of a log that ends in the middle: its process died, its turn failed, a fork cut it, or it
+//! was damaged.
 //!
 //! It only adds: nothing that is in the log is touched, and nothing is run again. What it adds
 //! follows from the log alone, so two programs that repair the same log agree.
@@ -7,8 +8,8 @@ use crate::content::{Block, Content, TimedBlock};
 use crate::event::Draft;
 use crate::state::{OpenCall, SessionState};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, InboxSpliced, StepEnd, ToolErrorCode, ToolResult, TurnEnd,
-    TurnEndReason,
+    AssistantMessage, AssistantPartial, CompactionEnd, CompactionOutcome, InboxSpliced, JobEnded,
+    JobOutcome, StepEnd, ToolErrorCode, ToolResult, TurnEnd, TurnEndReason,
 };
 
 const NOT_STARTED: &str = "This call was not run: Bridle was stopped before it began. \
@@ -18,27 +19,57 @@ const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: Bridle was s
     was under way, so its effect may be complete, partial or absent. Look at the current state \
     before you repeat it.";
 
+/// The parent of a fork goes on from where the fork was cut, so the call may be run there.
+const NOT_STARTED_IN_FORK: &str = "This call was not run here: this session was forked from \
+    another before it began. The other session may have run it. Look at the current state before \
+    you call the tool again.";
+
+const OUTCOME_UNKNOWN_IN_FORK: &str = "The outcome of this call is unknown here: this session was \
+    forked from another while it was under way, so its effect may be complete, partial or absent. \
+    Look at the current state before you repeat it.";
+
 /// What must be appended, in this order, so that the log is at rest.
 pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
     let gaps = state.gaps.iter().filter(|gap| !gap.recorded);
     let mut drafts: Vec<Draft> = gaps.map(|gap| Draft::new(gap.lost.clone())).collect();
-    drafts.extend(state.partial.as_ref().and_then(interrupted).map(Draft::new));
-    drafts.extend(state.open_calls.iter().map(|call| Draft::new(lost_result(call))));
-    if state.step_open {
-        drafts.push(Draft::new(StepEnd { turn: state.turn, step: state.step }));
+    drafts.extend(settle(state));
+    if state.turns.turn_open {
+        let forked = state.cut_by_fork;
+        let reason = if forked { TurnEndReason::Forked } else { TurnEndReason::Interrupted };
+        drafts.push(Draft::new(TurnEnd { turn: state.turns.turn, reason }));
     }
-    if state.turn_open {
-        let reason = TurnEndReason::Interrupted;
-        drafts.push(Draft::new(TurnEnd { turn: state.turn, reason }));
+    if state.compacting {
+        drafts.push(Draft::new(CompactionEnd { outcome: CompactionOutcome::Interrupted }));
     }
-    if !state.inbox.is_empty() {
-        drafts.push(Draft::new(InboxSpliced {
-            inserted: Vec::new(),
-            removed: state.inbox.iter().map(|message| message.id.clone()).collect(),
-            reason: InboxSpliced::DISCARDED.to_owned(),
-        }));
+    let ended = |id| Draft::new(JobEnded { id, outcome: JobOutcome::Lost });
+    drafts.extend(state.jobs.iter().map(|job| ended(job.id.clone())));
+    drafts.extend(discarded(state).map(Draft::new));
+    drafts
+}
+
+/// What must be appended, in this order, so that the turn can end.
+pub(crate) fn settle(state: &SessionState) -> Vec<Draft> {
+    let answer = state.partial.as_ref().and_then(interrupted).map(Draft::new);
+    let results = state.open_calls.iter().map(|call| lost_result(call, state.cut_by_fork));
+    let mut drafts: Vec<_> = answer.into_iter().chain(results.map(Draft::new)).collect();
+    if state.turns.step_open {
+        drafts.push(Draft::new(StepEnd { turn: state.turns.turn, step: state.turns.step }));
     }
     drafts
+}
+
+/// Nobody has read what is still queued.
+fn discarded(state: &SessionState) -> Option<InboxSpliced> {
+    let reason = match state.cut_by_fork {
+        true => InboxSpliced::DISCARDED_BY_FORK,
+        false => InboxSpliced::DISCARDED_BY_RESTART,
+    };
+    let removed: Vec<_> = state.inbox.messages.iter().map(|message| message.id.clone()).collect();
+    (!removed.is_empty()).then(|| InboxSpliced {
+        inserted: Vec::new(),
+        removed,
+        reason: reason.to_owned(),
+    })
 }
 
 /// What was streamed of an answer, if a person read any text of it.
@@ -54,11 +85,12 @@ fn interrupted(partial: &AssistantPartial) -> Option<AssistantMessage> {
     })
 }
 
-fn lost_result(call: &OpenCall) -> ToolResult {
-    let (error, text) = if call.started {
-        (ToolErrorCode::ToolOutcomeUnknown, OUTCOME_UNKNOWN)
-    } else {
-        (ToolErrorCode::ToolNotStarted, NOT_STARTED)
+fn lost_result(call: &OpenCall, cut_by_fork: bool) -> ToolResult {
+    let (error, text) = match (call.started, cut_by_fork) {
+        (true, false) => (ToolErrorCode::ToolOutcomeUnknown, OUTCOME_UNKNOWN),
+        (true, true) => (ToolErrorCode::ToolOutcomeUnknown, OUTCOME_UNKNOWN_IN_FORK),
+        (false, false) => (ToolErrorCode::ToolNotStarted, NOT_STARTED),
+        (false, true) => (ToolErrorCode::ToolNotStarted, NOT_STARTED_IN_FORK),
     };
     ToolResult {
         id: call.id.clone(),

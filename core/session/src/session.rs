@@ -11,7 +11,7 @@ use crate::event::{Draft, Event, SurfaceOp};
 use crate::header::Header;
 use crate::id::{EventCount, Seq, UnixMillis};
 use crate::projection::Projection;
-use crate::repair::repair;
+use crate::repair;
 use crate::state::SessionState;
 use crate::surface::{Plan, Surface};
 use crate::vocabulary::{EventData, LogGap};
@@ -51,6 +51,17 @@ pub enum ReplayError {
         /// Why.
         source: AppendError,
     },
+    /// The header says another length of the inherited prefix than the log, which was not damaged
+    /// there.
+    #[error("the header says that {header} events were inherited; the log says {log} of {len}")]
+    Boundary {
+        /// What the header says.
+        header: EventCount,
+        /// What the last `session/seed-end` says; 0 without one.
+        log: EventCount,
+        /// The length of the log.
+        len: EventCount,
+    },
 }
 
 /// One session: header, log, and what the log folds to.
@@ -63,7 +74,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// An empty session.
+    /// An empty session. One whose header names a parent is made by [`Session::fork`].
     pub fn new(header: Header) -> Self {
         Self {
             header: Arc::new(header),
@@ -78,7 +89,8 @@ impl Session {
     /// behind them is fitted in.
     ///
     /// # Errors
-    /// [`ReplayError`] names the first event that does not fit.
+    /// [`ReplayError`] names the first event that does not fit, or the boundary of the inherited
+    /// prefix when header and log disagree about it.
     pub fn replay(
         header: Header,
         records: impl IntoIterator<Item = impl Into<Record>>,
@@ -89,15 +101,16 @@ impl Session {
             match record.into() {
                 Record::Damage { hash } => damage = Some(hash),
                 Record::Event(event) => {
-                    session.restore(event, damage.take().unwrap_or_default())?;
+                    session.restore(Arc::new(event), damage.take().unwrap_or_default())?;
                 }
             }
         }
+        session.settle_boundary()?;
         Ok(session)
     }
 
     /// Takes in one stored event; `hash` is that of damaged bytes before it.
-    fn restore(&mut self, event: Event, hash: String) -> Result<(), ReplayError> {
+    pub(crate) fn restore(&mut self, event: Arc<Event>, hash: String) -> Result<(), ReplayError> {
         let (expected, found) = (self.next_seq(), event.seq);
         if found < expected {
             return Err(ReplayError::Sequence { expected, found });
@@ -105,12 +118,12 @@ impl Session {
         if found > expected {
             self.lose(LogGap { first: expected, last: Seq(found.0.saturating_sub(1)), hash });
         }
-        match self.check(&event.data, event.surface.as_ref()) {
+        match self.check(found, &event.data, event.surface.as_ref()) {
             Ok(plan) => {
-                self.commit(Arc::new(event), plan);
+                self.commit(event, plan);
                 Ok(())
             }
-            Err(_) if self.state.is_damaged() => self.commit_behind_damage(Arc::new(event)),
+            Err(_) if self.state.is_damaged() => self.commit_behind_damage(event),
             Err(source) => Err(source),
         }
         .map_err(|source| ReplayError::Inadmissible { seq: found, source })
@@ -136,7 +149,7 @@ impl Session {
         self.log.is_empty()
     }
 
-    /// What the log folds to besides the messages: turn, series, mode, route, title, queue …
+    /// What the log folds to besides the messages: turn, series, modes, route, title, queue …
     pub fn state(&self) -> &SessionState {
         &self.state
     }
@@ -153,9 +166,10 @@ impl Session {
     /// [`AppendError`]; nothing changed then.
     pub fn append(&mut self, draft: Draft, time: UnixMillis) -> Result<Arc<Event>, AppendError> {
         let Draft { data, surface } = draft;
-        let plan = self.check(&data, surface.as_ref())?;
+        let seq = self.next_seq();
+        let plan = self.check(seq, &data, surface.as_ref())?;
         let ignorable = data.is_ignorable();
-        let event = Arc::new(Event { seq: self.next_seq(), time, data, surface, ignorable });
+        let event = Arc::new(Event { seq, time, data, surface, ignorable });
         self.commit(Arc::clone(&event), plan);
         Ok(event)
     }
@@ -166,25 +180,35 @@ impl Session {
         self.surface.projection()
     }
 
-    /// What must be appended so that the log is at rest: `log/gap` for events that were found
-    /// lost, an answer that was being streamed as an interrupted one, results for calls without one in the
-    /// model's order, then `step/end`, then `turn/end{interrupted}`, then the removal of input
-    /// that is still queued. Empty for a log at rest. Deterministic; append the drafts with
-    /// [`Session::last_time`].
+    /// What must be appended so that the log is at rest, in this order: `log/gap` for events that
+    /// were found lost, what [`Session::settle`] says, `turn/end`, and the end of whatever else
+    /// was left open: a compaction, jobs, queued input. Empty for a log at rest. Deterministic;
+    /// append the drafts with [`Session::last_time`].
     pub fn repair(&self) -> Vec<Draft> {
-        repair(&self.state)
+        repair::repair(&self.state)
     }
 
-    fn next_seq(&self) -> Seq {
+    /// What must be appended so that the turn can end: an answer that was being streamed as an
+    /// interrupted one, results for calls without one in the model's order, `step/end`.
+    pub fn settle(&self) -> Vec<Draft> {
+        repair::settle(&self.state)
+    }
+
+    pub(crate) fn next_seq(&self) -> Seq {
         Seq(self.len().0)
     }
 
     pub(crate) fn check(
         &self,
+        seq: Seq,
         data: &EventData,
         op: Option<&SurfaceOp>,
     ) -> Result<Plan, AppendError> {
-        self.state.admit(data, op).map_err(|rule| AppendError::Inadmissible {
+        let admitted = match data {
+            EventData::SeedEnd(seed) => self.admit_boundary(seq, *seed),
+            _ => self.state.admit(data, op),
+        };
+        admitted.map_err(|rule| AppendError::Inadmissible {
             type_name: data.type_name().to_owned(),
             rule,
         })?;
@@ -192,7 +216,7 @@ impl Session {
     }
 
     pub(crate) fn commit(&mut self, event: Arc<Event>, plan: Plan) {
-        self.state.apply(&event.data, event.surface.as_ref());
+        self.state.apply(&event);
         self.surface.apply(plan, &event);
         self.log.push(event);
     }

@@ -1,49 +1,57 @@
 //! What a log folds to besides its surface: everything a driver needs to go on from it.
 //!
-//! The fold is kept up to date by each append, so reading it costs nothing. It holds nothing that
-//! the events do not say, and it decides nothing: the rules over it are in `admission`.
+//! The fold is kept up to date by each append, so reading it costs nothing. It is made of the
+//! domain folds, and adds what only the session's own rules need. It holds nothing that the events
+//! do not say, and it decides nothing: the rules over it are in `admission`.
 
-use crate::content::{Block, TimedBlock, UserSource};
+use crate::content::{Block, TimedBlock};
 use crate::damage::Gap;
-use crate::event::SurfaceOp;
-use crate::id::{MessageId, Route, SeriesNumber, StepNumber, ToolCallId, TurnNumber};
+use crate::event::{Event, SurfaceOp};
+use crate::fold::{Fold as _, Inbox, Modes, Plan, Summary, Todo, TurnBoundary};
+use crate::id::{EventCount, JobId, Route, SeriesNumber, ToolCallId};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, EventData, InboxSpliced, LogGap, RequestContext,
-    RequestHeader, Usage, UserMessage,
+    AssistantMessage, AssistantPartial, EventData, JobStarted, LogGap, RequestContext,
+    RequestHeader,
 };
 
 /// The state of a session after its last event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionState {
-    /// The turn that started last; 0 before the first. From `turn/start`.
-    pub turn: TurnNumber,
-    /// Whether that turn has no `turn/end` yet.
-    pub turn_open: bool,
-    /// The step of that turn that started last; 0 before its first. From `step/start`.
-    pub step: StepNumber,
-    /// Whether that step has no `step/end` yet.
-    pub step_open: bool,
+    /// Where in its turns and steps the log stands.
+    pub turns: TurnBoundary,
+    /// Title, cost, and what else a list shows.
+    pub summary: Summary,
+    /// Input that waits.
+    pub inbox: Inbox,
+    /// The modes that a person chose.
+    pub modes: Modes,
+    /// Whether the model is to plan only.
+    pub plan: Plan,
+    /// What is to be done.
+    pub todo: Todo,
+    /// What the agent works towards. The last `goal/change`.
+    pub goal: Option<String>,
     /// The tool calls of the last answer that have no `tool/result`, in the model's order.
     pub open_calls: Vec<OpenCall>,
     /// The answer that is being streamed, as far as it is recorded: its pieces joined. From
     /// `assistant/partial`; void once the attempt is settled or has failed.
     pub partial: Option<AssistantPartial>,
-    /// Input that was queued and has not left the queue, oldest first. From `agent/inbox/spliced`.
-    pub inbox: Vec<UserMessage>,
     /// The frame of the current series. The last `request/header`.
     pub request: Option<RequestHeader>,
     /// What the current route can take. The last `request/context`.
     pub context: Option<RequestContext>,
-    /// The id of the mode. The last `permission/mode`, unless events behind it are lost.
-    pub mode: Option<String>,
     /// The chosen model. The last `model/selected`.
     pub route: Option<Route>,
-    /// The title. The last `title/set`.
-    pub title: Option<String>,
-    /// What the last answer cost. The last `assistant/message`.
-    pub usage: Option<Usage>,
-    /// Whether a person has said anything. From `user/message` with a human source.
-    pub has_human_message: bool,
+    /// Whether a compaction has begun and not ended. From `compaction/start` and `compaction/end`.
+    pub compacting: bool,
+    /// The jobs that run, oldest first. From `job/started` and `job/ended`.
+    pub jobs: Vec<JobStarted>,
+    /// How many events a fork inherited; 0 for a session that is no fork. The last
+    /// `session/seed-end`, or the header where that event is lost.
+    pub inherited: EventCount,
+    /// Whether what is open was open in the parent: nothing has begun behind the last
+    /// `session/seed-end`.
+    pub cut_by_fork: bool,
     /// Which events are lost, oldest first. From holes in the positions; `log/gap` records them.
     pub gaps: Vec<Gap>,
     /// Whether events of the current series may be lost, so that the next request needs a new
@@ -81,65 +89,96 @@ impl SessionState {
         self.open_calls.iter().find(|call| call.id == *id)
     }
 
+    /// Whether this job has started and not ended.
+    pub(crate) fn runs(&self, id: &JobId) -> bool {
+        self.jobs.iter().any(|job| job.id == *id)
+    }
+
     /// Whether stored events may not fit, because they were appended when the log held others.
     pub(crate) fn is_damaged(&self) -> bool {
         self.gap_recorded || !self.gaps.is_empty()
     }
 
-    pub(crate) fn queued(&self, id: &MessageId) -> bool {
-        self.inbox.iter().any(|message| message.id == *id)
-    }
-
     /// Takes in one admitted event.
-    pub(crate) fn apply(&mut self, data: &EventData, op: Option<&SurfaceOp>) {
-        match data {
-            EventData::TurnStart(start) => {
-                (self.turn, self.turn_open) = (start.turn, true);
-                (self.step, self.step_open) = (StepNumber::default(), false);
+    pub(crate) fn apply(&mut self, event: &Event) {
+        self.turns.apply(event);
+        self.summary.apply(event);
+        self.inbox.apply(event);
+        self.modes.apply(event);
+        self.plan.apply(event);
+        self.todo.apply(event);
+        match &event.data {
+            EventData::TurnStart(_) | EventData::InboxSpliced(_) => self.cut_by_fork = false,
+            EventData::TurnEnd(_) | EventData::StepEnd(_) | EventData::AssistantAttempt(_) => {
+                self.partial = None;
             }
-            EventData::TurnEnd(_) => (self.turn_open, self.partial) = (false, None),
-            EventData::StepStart(start) => (self.step, self.step_open) = (start.step, true),
-            EventData::StepEnd(_) => (self.step_open, self.partial) = (false, None),
             EventData::AssistantPartial(piece) => self.streamed(piece),
-            EventData::AssistantAttempt(_) => self.partial = None,
-            EventData::UserMessage(message) => {
-                self.has_human_message |= message.source == UserSource::Human;
-            }
             EventData::AssistantMessage(answer) => self.answered(answer),
             EventData::ToolCall(taken) => {
                 let mut calls = self.open_calls.iter_mut();
-                if let Some(call) = calls.find(|call| call.id == taken.id) {
+                if let Some(call) = calls.find(|call| call.is(&taken.id, &taken.name)) {
                     call.started = true;
                 }
             }
-            EventData::ToolResult(result) if op == Some(&SurfaceOp::Append) => {
+            EventData::ToolResult(result) if event.surface == Some(SurfaceOp::Append) => {
                 self.open_calls.retain(|call| call.id != result.id);
             }
             EventData::RequestHeader(header) => {
                 self.request = Some(header.clone());
                 self.series_broken &= self.gaps.iter().any(|gap| !gap.recorded);
             }
-            EventData::LogGap(gap) => self.record_gap(gap),
             EventData::RequestContext(context) => self.context = Some(context.clone()),
-            EventData::InboxSpliced(splice) => self.spliced(splice),
-            EventData::PermissionMode(mode) => self.mode = Some(mode.mode.clone()),
             EventData::ModelSelected(selected) => self.route = Some(selected.route.clone()),
-            EventData::TitleSet(title) => self.title = Some(title.title.clone()),
+            EventData::GoalChange(change) => self.goal.clone_from(&change.goal),
+            EventData::CompactionStart(_) => self.compacting = true,
+            EventData::CompactionEnd(_) => self.compacting = false,
+            EventData::JobStarted(job) => self.jobs.push(job.clone()),
+            EventData::JobEnded(ended) => self.jobs.retain(|job| job.id != ended.id),
+            EventData::SeedEnd(seed) => {
+                (self.inherited, self.cut_by_fork) = (seed.inherited, true);
+            }
+            EventData::LogGap(gap) => self.record_gap(gap),
             EventData::SystemMessage(_)
+            | EventData::UserMessage(_)
+            | EventData::DeveloperMessage(_)
+            | EventData::StepStart(_)
             | EventData::ToolResult(_)
             | EventData::ApprovalAsked(_)
             | EventData::ApprovalDecided(_)
+            | EventData::PermissionMode(_)
+            | EventData::SandboxMode(_)
+            | EventData::PlanMode(_)
             | EventData::LlmRetry(_)
             | EventData::LlmRetryStarted(_)
+            | EventData::ImageOffload(_)
+            | EventData::TodoWrite(_)
+            | EventData::FileObserved(_)
+            | EventData::TitleSet(_)
+            | EventData::FeedbackRecord(_)
             | EventData::Unknown(_) => (),
         }
+    }
+
+    /// Takes in that events are lost.
+    pub(crate) fn lose(&mut self, lost: LogGap) {
+        self.summary.lose();
+        self.modes.lose();
+        self.gaps.push(Gap { lost, recorded: false });
+        self.series_broken = true;
+        self.partial = None;
     }
 
     fn record_gap(&mut self, said: &LogGap) {
         self.gap_recorded = true;
         for gap in &mut self.gaps {
-            let covered = said.contains(gap.lost.first) && said.contains(gap.lost.last);
-            gap.recorded |= covered;
+            if !(said.contains(gap.lost.first) && said.contains(gap.lost.last)) {
+                continue;
+            }
+            gap.recorded = true;
+            // A fork does not have the damaged bytes; what they hash to is only in the record.
+            if gap.lost.hash.is_empty() {
+                gap.lost.hash.clone_from(&said.hash);
+            }
         }
     }
 
@@ -163,17 +202,11 @@ impl SessionState {
     }
 
     fn answered(&mut self, answer: &AssistantMessage) {
-        self.usage = Some(answer.usage);
         self.partial = None;
         self.open_calls.extend(answer.tool_calls().map(|(id, name, _)| OpenCall {
             id: id.clone(),
             name: name.to_owned(),
             started: false,
         }));
-    }
-
-    fn spliced(&mut self, splice: &InboxSpliced) {
-        self.inbox.retain(|message| !splice.removed.contains(&message.id));
-        self.inbox.extend(splice.inserted.iter().cloned());
     }
 }

@@ -2,6 +2,8 @@
 
 mod admission;
 mod damage;
+mod fold;
+mod fork;
 mod lines;
 mod repair;
 mod replay;

@@ -126,11 +126,13 @@ pub struct Listing {
 impl Listing {
     pub(crate) fn add(&mut self, id: &SessionId, session: Result<Session, StoreError>) {
         match session {
-            Ok(session) if session.state().has_human_message => self.sessions.push(SessionRow {
-                header: Arc::clone(session.header()),
-                title: session.state().title.clone(),
-                updated_at: session.last_time(),
-            }),
+            Ok(session) if session.state().summary.has_human_message => {
+                self.sessions.push(SessionRow {
+                    header: Arc::clone(session.header()),
+                    title: session.state().summary.title.text.clone(),
+                    updated_at: session.last_time(),
+                })
+            }
             Ok(_) => (),
             Err(error) => self.unreadable.push((id.clone(), error)),
         }

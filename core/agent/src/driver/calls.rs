@@ -333,6 +333,7 @@ fn text_of(content: &[Content]) -> String {
     let texts = content.iter().map(|part| match part {
         Content::Text { text } | Content::Resource { text, .. } => text.as_str(),
         Content::Link { uri, .. } => uri.as_str(),
+        Content::Blob { blob, .. } | Content::Image { blob, .. } => blob.hash.as_str(),
     });
     texts.collect::<Vec<_>>().join("\n")
 }

@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 
 use bridle_model::StopReason;
 use bridle_session::{
-    Content, Draft, EventData, Failure, InboxSpliced, Message, MessageId, Seq, StepEnd, StepNumber,
-    StepStart, SurfaceOp, TitleSet, TurnEnd, TurnEndReason, TurnStart, UserMessage, UserSource,
+    Content, Draft, Failure, InboxSpliced, Message, MessageId, Seq, StepEnd, StepNumber, StepStart,
+    SurfaceOp, TitleSet, TurnEnd, TurnEndReason, TurnStart, UserMessage, UserSource,
 };
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -75,11 +75,8 @@ impl Driver {
         &mut self,
         reason: &TurnEndReason,
     ) -> Result<(), crate::recorder::RecordError> {
-        for draft in self.recorder.session().repair() {
-            // Repair would call the turn interrupted and the queue lost; both live on here.
-            if !matches!(draft.data, EventData::TurnEnd(_) | EventData::InboxSpliced(_)) {
-                self.recorder.append_draft(draft)?;
-            }
+        for draft in self.recorder.session().settle() {
+            self.recorder.append_draft(draft)?;
         }
         self.recorder.append(TurnEnd { turn: self.turn, reason: reason.clone() })?;
         self.recorder.flush().await

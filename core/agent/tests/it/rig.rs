@@ -149,6 +149,7 @@ fn outline(request: &ModelRequest) -> String {
             });
             format!("assistant: {}", blocks.collect::<Vec<_>>().join(" "))
         }
+        Message::Developer(message) => format!("developer: {message:?}"),
         Message::ToolResult(result) => {
             format!("result {}: {}", result.id, flat(&result.content))
         }

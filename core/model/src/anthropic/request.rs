@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::wire::{self, Part, Role};
 use crate::catalogue::{CatalogueModel, Dialect, Thinking};
-use crate::content::text_of;
+use crate::content::{text_of, text_of_developer};
 use crate::{Effort, FailureCode, ModelFailure, ModelRequest, StopReason, ToolSpec};
 
 /// The largest request that the provider's front door takes.
@@ -147,6 +147,9 @@ impl<'a, 'm> Conversation<'a, 'm> {
             }
             Message::System(system) => self.said.extend(text_part(Cow::Borrowed(&system.text))),
             Message::User(user) => self.said.extend(text_parts(&user.content)),
+            Message::Developer(message) => {
+                self.said.extend(text_part(Cow::Owned(text_of_developer(message))));
+            }
             Message::Assistant(answer) => self.answer(seq, answer),
             Message::ToolResult(result) => self.result(result),
         }

@@ -37,11 +37,15 @@ fn a_whole_turn_is_admitted() {
         request_header(2),
     ]);
     let state = session.state();
-    assert_eq!((state.turn, state.turn_open), (TurnNumber(2), true));
-    assert_eq!((state.step, state.step_open), (StepNumber(1), true));
+    assert_eq!((state.turns.turn, state.turns.turn_open), (TurnNumber(2), true));
+    assert_eq!((state.turns.step, state.turns.step_open), (StepNumber(1), true));
     assert_eq!(state.series(), SeriesNumber(2));
-    assert!(state.open_calls.is_empty() && state.inbox.is_empty() && state.has_human_message);
-    assert_eq!(state.usage.unwrap().context(), 6);
+    assert!(
+        state.open_calls.is_empty()
+            && state.inbox.messages.is_empty()
+            && state.summary.has_human_message
+    );
+    assert_eq!(state.summary.usage.last.unwrap().context(), 6);
 }
 
 #[test]
@@ -60,13 +64,13 @@ fn the_last_setting_counts() {
         queued(&["v"]),
     ]);
     let state = session.state();
-    assert_eq!(state.mode.as_deref(), Some("plan"));
+    assert_eq!(state.modes.permission.as_deref(), Some("plan"));
     assert_eq!(state.route, Route::parse("c/d/e"));
-    assert_eq!(state.title.as_deref(), Some("two"));
+    assert_eq!(state.summary.title.text.as_deref(), Some("two"));
     assert_eq!(state.context, Some(RequestContext { window: 9, max_output: 3 }));
-    let inbox: Vec<_> = state.inbox.iter().map(|message| message.id.as_str()).collect();
+    let inbox: Vec<_> = state.inbox.messages.iter().map(|message| message.id.as_str()).collect();
     assert_eq!(inbox, ["id of u", "id of w", "id of v"]);
-    assert!(!state.has_human_message);
+    assert!(!state.summary.has_human_message);
 }
 
 #[test]

@@ -73,7 +73,10 @@ fn lost_events_are_one_message_where_they_stood() {
         answer:b done"#]]
     .assert_eq(&shown(&damaged));
     let state = damaged.state();
-    assert_eq!((state.turn, state.turn_open, state.step_open), (TurnNumber(2), false, false));
+    assert_eq!(
+        (state.turns.turn, state.turns.turn_open, state.turns.step_open),
+        (TurnNumber(2), false, false)
+    );
     assert_eq!(damaged.len(), EventCount(17));
 }
 
@@ -156,8 +159,8 @@ fn repair_records_each_gap_once_and_a_series_begins() {
 fn a_mode_from_before_the_damage_does_not_count() {
     let mode = |mode: &str| Draft::new(PermissionMode { mode: mode.into() });
     let session = session([mode("auto"), user("u"), user("v"), mode("ask"), user("w")]);
-    assert_eq!(without(&session, |seq| seq == 1).state().mode.as_deref(), Some("ask"));
-    assert_eq!(without(&session, |seq| seq == 3).state().mode, None);
+    assert_eq!(without(&session, |seq| seq == 1).state().modes.permission.as_deref(), Some("ask"));
+    assert_eq!(without(&session, |seq| seq == 3).state().modes.permission, None);
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn a_call_that_comes_back_after_its_turn_was_closed_is_text() {
 }
 
 /// Each call has its result right behind it, and no result stands alone.
-fn assert_paired(session: &Session, context: &str) {
+pub(crate) fn assert_paired(session: &Session, context: &str) {
     let mut open: Vec<ToolCallId> = Vec::new();
     for message in session.projection().messages() {
         match message {
@@ -243,7 +246,7 @@ fn any_history_goes_on_without_any_of_its_events() {
 
         let mut resumed = repaired(&damaged);
         assert_paired(&resumed, "after repair");
-        append(&mut resumed, turn_start(damaged.state().turn.0 + 1)).unwrap();
+        append(&mut resumed, turn_start(damaged.state().turns.turn.0 + 1)).unwrap();
         if resumed.projection().messages().all(|message| !matches!(message, Message::System(_))) {
             append(&mut resumed, system("again")).unwrap();
         }

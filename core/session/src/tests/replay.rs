@@ -21,7 +21,7 @@ pub(crate) fn seed() -> u64 {
 /// A draft for the wish. Some do not fit the session on purpose.
 pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
     let state = session.state();
-    let (turn, step) = (state.turn.0, state.step.0);
+    let (turn, step) = (state.turns.turn.0, state.turns.step.0);
     let call = state.open_calls.get(usize::from(*number) % 3).map(|call| call.id.to_string());
     let call = call.as_deref().unwrap_or("c0");
     match kind % 18 {
@@ -39,7 +39,7 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
         10 => taken_up(call),
         11 | 12 => result(call, text),
         13 => queued(&[text]),
-        14 => match state.inbox.first() {
+        14 => match state.inbox.messages.first() {
             Some(message) => Draft::new(InboxSpliced {
                 inserted: Vec::new(),
                 removed: vec![message.id.clone()],
@@ -119,7 +119,7 @@ fn a_replay_is_the_live_log_and_every_prefix_can_go_on() {
             let mut resumed = repaired(&prefix);
             assert_same(&replayed(&resumed, resumed.events().len()), &resumed);
             assert_same(&repaired(&prefix), &resumed);
-            let next = turn_start(resumed.state().turn.0 + 1);
+            let next = turn_start(resumed.state().turns.turn.0 + 1);
             append(&mut resumed, next).unwrap();
             append(&mut resumed, user("goes on")).unwrap();
             Ok(())

@@ -59,6 +59,7 @@ pub(crate) fn surface(session: &Session) -> Vec<String> {
     let word = |message: Message<'_>| match message {
         Message::System(system) => format!("system:{}", system.text),
         Message::User(user) => format!("user:{}", text(&user.content)),
+        Message::Developer(tools) => format!("developer:+{:?}-{:?}", tools.added, tools.removed),
         Message::Assistant(answer) => format!("answer:{}", answer.id),
         Message::ToolResult(result) => format!("result:{}:{}", result.id, text(&result.content)),
     };

@@ -84,7 +84,7 @@ pub(crate) fn quick_folder() -> tempfile::TempDir {
 
 /// What one turn of a working agent adds: input, an answer with calls, their results, an answer.
 pub(crate) fn turn(session: &Session, rng: &mut Rng) -> Vec<Draft> {
-    let turn = session.state().turn.next();
+    let turn = session.state().turns.turn.next();
     let text = |rng: &mut Rng| -> String {
         let len = rng.usize(1..200);
         std::iter::repeat_with(|| rng.char('a'..'\u{2fff}')).take(len).collect()

@@ -75,6 +75,7 @@ fn lines(route: &str, since: u64, events: &[EventData]) -> Result<String, ModelF
         let message = match event {
             EventData::SystemMessage(message) => Message::System(message),
             EventData::UserMessage(message) => Message::User(message),
+            EventData::DeveloperMessage(message) => Message::Developer(message),
             EventData::AssistantMessage(message) => Message::Assistant(message),
             EventData::ToolResult(message) => Message::ToolResult(message),
             other => panic!("{} is no message", other.type_name()),

@@ -1,0 +1,104 @@
+//! Facts that belong to one plugin each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Seq;
+
+/// The session has a (new) title.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TitleSet {
+    /// The title, one line.
+    pub title: String,
+}
+
+/// A person said what they think of the session. No model reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeedbackRecord {
+    /// In their words.
+    pub text: String,
+}
+
+/// The whole list of what is to be done; the last one counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TodoWrite {
+    /// The items in their order; none clears the list.
+    pub items: Vec<TodoItem>,
+}
+
+/// One thing to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TodoItem {
+    /// What.
+    pub text: String,
+    /// How far it is.
+    pub status: TodoStatus,
+}
+
+/// How far a thing to be done is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoStatus {
+    /// Not begun.
+    Pending,
+    /// Begun.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+/// What the agent works towards over many turns changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoalChange {
+    /// The goal; `None` when there is none any more.
+    pub goal: Option<String>,
+}
+
+/// A compaction began: a lock on the surface until its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactionStart {
+    /// Why now.
+    pub trigger: CompactionTrigger,
+    /// What the summary request says at its end, besides the conversation: a model reads it.
+    pub instruction: String,
+}
+
+/// Why a compaction began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CompactionTrigger {
+    /// The conversation neared the route's limit.
+    Pressure,
+    /// The provider refused a request as too long.
+    Overflow,
+    /// A person asked for it.
+    Person,
+}
+
+/// A compaction ended; what it put in place stands on the surface before this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactionEnd {
+    /// How.
+    pub outcome: CompactionOutcome,
+}
+
+/// How a compaction ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum CompactionOutcome {
+    /// The surface is shorter.
+    Compacted,
+    /// The surface is as it was.
+    Failed {
+        /// Why, for a person.
+        message: String,
+    },
+    /// It was broken off. Written by repair.
+    Interrupted,
+}
+
+/// Images that are shown to models as a note of text from the next series on. Their blobs stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageOffload {
+    /// The messages whose images these are.
+    pub messages: Vec<Seq>,
+}
