@@ -35,7 +35,7 @@ impl Shown<'_> {
         Some(match self {
             Self::TurnEnded(reason) => return ended(reason),
             Self::NotSent(_) => {
-                notice("This message was not sent: Bridle was stopped before its turn came.")
+                notice("This message was not sent: the session broke off before its turn came.")
                     .with("Send it again if it still holds.")
             }
             Self::Queued(_) => info("This message waits for its turn.".to_owned()),

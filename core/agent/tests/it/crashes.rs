@@ -194,7 +194,7 @@ async fn a_crash_keeps_what_was_seen_and_says_what_was_not_sent() {
             "text answer-1-1-1 What the person saw",
             "notice This turn was broken off: Bridle was stopped.",
             "user b",
-            "notice This message was not sent: Bridle was stopped before its turn came.",
+            "notice This message was not sent: the session broke off before its turn came.",
             "title c",
             "user c",
             "text answer-2-1-1 Fine.",
