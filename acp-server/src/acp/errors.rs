@@ -125,6 +125,7 @@ pub(super) fn store(failure: &StoreError) -> Error {
         StoreError::Locked { .. } => "locked",
         StoreError::Newer { .. } => "newer-format",
         StoreError::Unreadable { .. } => "unreadable",
+        StoreError::NoBlob(_) | StoreError::DamagedBlob { .. } => "unreadable",
         StoreError::Io(_) | StoreError::Lost(_) => "storage",
     };
     let hint = match failure {

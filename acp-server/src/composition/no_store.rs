@@ -1,7 +1,10 @@
 //! The store of a machine without a home: every call says what to set.
 
-use bridle_session::{Header, SessionId};
-use bridle_store::{Listing, LogWriter, Opened, ReadLog, SessionStore, StoreError};
+use bridle_session::{BlobRef, Header, Session, SessionId};
+use bridle_store::{
+    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, SessionStore, StoreError,
+    Tail, VerifyReport,
+};
 
 use crate::config::Places;
 
@@ -18,6 +21,10 @@ impl SessionStore for NoStore {
         Err(refusal())
     }
 
+    fn seed(&self, _: &Session) -> Result<LogWriter, StoreError> {
+        Err(refusal())
+    }
+
     fn open(&self, _: &SessionId) -> Result<Opened, StoreError> {
         Err(refusal())
     }
@@ -26,7 +33,33 @@ impl SessionStore for NoStore {
         Err(refusal())
     }
 
+    fn tail(&self, _: &SessionId, _: usize) -> Result<Tail, StoreError> {
+        Err(refusal())
+    }
+
+    fn verify(&self, _: &SessionId) -> Result<VerifyReport, StoreError> {
+        Err(refusal())
+    }
+
     fn list(&self) -> Result<Listing, StoreError> {
+        Err(refusal())
+    }
+
+    fn remove(&self, _: &SessionId) -> Result<(), StoreError> {
+        Err(refusal())
+    }
+
+    fn collect(&self, _: &GcPolicy) -> Result<GcReport, StoreError> {
+        Err(refusal())
+    }
+}
+
+impl BlobStore for NoStore {
+    fn put(&self, _: &[u8]) -> Result<BlobRef, StoreError> {
+        Err(refusal())
+    }
+
+    fn get(&self, _: &BlobRef) -> Result<Vec<u8>, StoreError> {
         Err(refusal())
     }
 }

@@ -4,10 +4,13 @@
 
 use std::ffi::OsString;
 use std::fmt::Debug;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
+use std::time::SystemTime;
 
 use fs_err::{File, OpenOptions};
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 
 use crate::folder;
 use crate::lock::{Lock, LockError};
@@ -51,17 +54,29 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// Removes an empty folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
 
+    /// Removes a file, a link or whatever else is no folder.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// When the content of a file or the names in a folder last changed.
+    fn modified(&self, path: &Path) -> io::Result<SystemTime>;
+
     /// Makes the names in a folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
     /// Reads a whole file; more than `limit` bytes are [`io::ErrorKind::FileTooLarge`].
     fn read(&self, path: &Path, limit: u64) -> io::Result<Vec<u8>>;
 
+    /// Reads `len` bytes from `start`.
+    fn read_range(&self, path: &Path, start: u64, len: usize) -> io::Result<Vec<u8>>;
+
     /// Opens a file for its owner only.
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>>;
 
     /// Gives a file another name; what has that name goes.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Gives a file or folder another name, which must be free.
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Takes the lock whose file is at the path; it is held until the guard is dropped.
     fn lock(&self, path: &Path) -> Result<Box<dyn Guard>, LockError>;
@@ -114,6 +129,14 @@ impl Disk for RealDisk {
         fs_err::remove_dir(path)
     }
 
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs_err::remove_file(path)
+    }
+
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        fs_err::symlink_metadata(path)?.modified()
+    }
+
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         match File::open(path)?.sync_all() {
             // Some network and user-space file systems cannot sync a folder at all.
@@ -134,6 +157,14 @@ impl Disk for RealDisk {
         Ok(bytes)
     }
 
+    fn read_range(&self, path: &Path, start: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut file = folder::open_regular(path, OpenOptions::new().read(true))?;
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = vec![0; len];
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.append(true);
@@ -151,6 +182,19 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs_err::rename(from, to)
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let published = match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
+        {
+            // Not every file system knows how; a second name for the file never takes another's.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                return fs_err::hard_link(from, to).and_then(|()| fs_err::remove_file(from));
+            }
+            published => published.map_err(io::Error::from),
+        };
+        published
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", to.display())))
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Guard>, LockError> {

@@ -54,19 +54,3 @@ pub(crate) fn sync_names(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
     disk.sync_folder(path)
 }
-
-/// Creates `path` and the parents that are missing, each for its owner only, and syncs the entry
-/// of each one that it creates.
-pub(crate) fn create_private(disk: &dyn Disk, path: &Path) -> io::Result<()> {
-    if disk.is_folder(path) {
-        return Ok(());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent {
-        create_private(disk, parent)?;
-    }
-    disk.make_folder(path)?;
-    // A folder whose entry may not be durable must not look finished to the next attempt.
-    let synced = parent.map_or(Ok(()), |parent| sync_names(disk, parent));
-    synced.inspect_err(|_| drop(disk.remove_folder(path)))
-}

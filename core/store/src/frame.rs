@@ -18,7 +18,9 @@ const LEVEL: i32 = 3;
 /// memory for the life of the session.
 const KEPT_BUFFER: usize = 256 * 1024;
 
-const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+/// How a frame begins. Event lines are UTF-8, which cannot contain it, so it is never found inside
+/// a frame that was stored without compression.
+pub(crate) const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// The byte behind the magic describes the frame; this bit of it says that a checksum follows.
 const CHECKSUM_FLAG: u8 = 0b100;
@@ -47,75 +49,12 @@ impl Encoder {
     }
 }
 
-/// Reads the frames of a log one after the other.
-pub(crate) struct Frames<'a> {
-    bytes: &'a [u8],
-    offset: usize,
-    decompressor: Decompressor<'static>,
-}
-
-impl<'a> Frames<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> io::Result<Self> {
-        Ok(Self { bytes, offset: 0, decompressor: Decompressor::new()? })
-    }
-
-    /// Where the frames read so far end.
-    pub(crate) fn offset(&self) -> usize {
-        self.offset
-    }
-
-    /// What the next frame unpacks to; `None` when no complete frame begins here.
-    pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
-        let rest = self.bytes.get(self.offset..)?;
-        let (content, len) = decode(&mut self.decompressor, rest)?;
-        self.offset += len;
-        Some(content)
-    }
-
-    /// Moves to the first complete frame behind the present offset and returns the bytes that it
-    /// passes; `None` when there is no such frame. Event lines are UTF-8, which cannot contain
-    /// the magic, so a hit is never the inside of a frame that was stored without compression.
-    pub(crate) fn skip_damage(&mut self) -> Option<&'a [u8]> {
-        let later = self.find_later()?;
-        let damaged = self.bytes.get(self.offset..later);
-        self.offset = later;
-        damaged
-    }
-
-    fn find_later(&mut self) -> Option<usize> {
-        let start = self.offset.saturating_add(1);
-        let behind = self.bytes.get(start..)?;
-        for (index, window) in behind.windows(MAGIC.len()).enumerate() {
-            let candidate = behind.get(index..).filter(|_| *window == MAGIC);
-            if candidate.is_some_and(|bytes| decode(&mut self.decompressor, bytes).is_some()) {
-                return Some(start + index);
-            }
-        }
-        None
-    }
-}
-
-/// For the fuzz target: unpacks every frame in `bytes`, damage skipped, and counts them.
-#[cfg(fuzzing)]
-pub fn fuzz_frames(bytes: &[u8]) -> usize {
-    let Ok(mut frames) = Frames::new(bytes) else { return 0 };
-    let mut count = 0;
-    loop {
-        while frames.next().is_some() {
-            count += 1;
-        }
-        let Some(later) = frames.find_later() else { return count };
-        assert!(later > frames.offset() && later < bytes.len(), "the search goes forward");
-        frames.offset = later;
-    }
-}
-
 /// Unpacks the frame at the start of `bytes`: its content and its length.
-fn decode(decompressor: &mut Decompressor<'static>, bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
-    if !bytes.starts_with(&MAGIC) || bytes.get(MAGIC.len())? & CHECKSUM_FLAG == 0 {
-        return None;
-    }
-    let len = zstd_safe::find_frame_compressed_size(bytes).ok()?;
+pub(crate) fn decode(
+    decompressor: &mut Decompressor<'static>,
+    bytes: &[u8],
+) -> Option<(Vec<u8>, usize)> {
+    let len = extent(bytes)?;
     let frame = bytes.get(..len)?;
     let size = usize::try_from(zstd_safe::get_frame_content_size(frame).ok()??).ok()?;
     if size > MAX_CONTENT {
@@ -124,4 +63,13 @@ fn decode(decompressor: &mut Decompressor<'static>, bytes: &[u8]) -> Option<(Vec
     let mut content = Vec::with_capacity(size);
     let unpacked = decompressor.decompress_to_buffer(frame, &mut content).ok()?;
     (unpacked == size).then_some((content, len))
+}
+
+/// The length of the frame at the start of `bytes`, as far as its headers tell.
+pub(crate) fn extent(bytes: &[u8]) -> Option<usize> {
+    if !bytes.starts_with(&MAGIC) || bytes.get(MAGIC.len())? & CHECKSUM_FLAG == 0 {
+        return None;
+    }
+    let len = zstd_safe::find_frame_compressed_size(bytes).ok()?;
+    (len <= bytes.len()).then_some(len)
 }

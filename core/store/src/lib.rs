@@ -4,29 +4,42 @@
 //! the only way to write a log and holds its kernel lock. This crate refuses to interpret events:
 //! what a log means is `bridle-session`'s matter.
 
+mod blob;
+mod codec;
 mod disk;
+mod draft;
 mod file;
 mod file_sink;
 mod folder;
 mod frame;
+mod gc;
 mod lock;
 mod log;
+mod log_folder;
 mod memory;
+mod migrate;
+mod plain;
 mod plant;
+mod root;
+mod seed;
 mod sink;
 #[cfg(test)]
 mod tests;
+mod version;
 mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bridle_session::{Header, LogGap, Session, SessionId};
+use bridle_session::{BlobHash, Event, EventCount, Header, LogGap, Session, SessionId};
 
-pub use file::{FileStore, VerifyReport};
+pub use blob::BlobStore;
+pub use codec::Compression;
 #[cfg(fuzzing)]
-pub use frame::fuzz_frames;
+pub use codec::fuzz_frames;
+pub use file::FileStore;
+pub use gc::{GcPolicy, GcReport};
 pub use memory::MemoryStore;
 pub use writer::LogWriter;
 
@@ -39,6 +52,13 @@ pub trait SessionStore: Send + Sync + 'static {
     /// [`StoreError::Io`] when the header cannot be rendered or the writer thread cannot be
     /// started. That the id is taken shows at the first flush.
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError>;
+
+    /// Starts a log that holds a whole session, such as a fork. It is durable when this returns;
+    /// when it fails, or the process dies in it, there is no such session.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; with [`std::io::ErrorKind::AlreadyExists`] when the id is taken.
+    fn seed(&self, session: &Session) -> Result<LogWriter, StoreError>;
 
     /// Takes the write lock, reads, cuts a torn tail (its bytes are kept beside the log), and
     /// folds the log. Damage before complete frames is left as it is: what it took is a gap. The caller appends what [`Session::repair`] returns.
@@ -54,12 +74,68 @@ pub trait SessionStore: Send + Sync + 'static {
     /// As for [`SessionStore::open`], except `Locked`.
     fn read(&self, id: &SessionId) -> Result<ReadLog, StoreError>;
 
+    /// Reads the last `events` events (fewer where there are fewer) without the lock, and unpacks
+    /// no more of the log than they take.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::read`], as far as the log is looked at.
+    fn tail(&self, id: &SessionId, events: usize) -> Result<Tail, StoreError>;
+
+    /// Reads a whole log and says what it holds.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::read`], except that events that do not fold are part of the report.
+    fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError>;
+
     /// One row per session that has a user message, newest first. Sessions that cannot be read
     /// are reported in the second list, never left out silently.
     ///
     /// # Errors
     /// [`StoreError::Io`] when the sessions folder cannot be listed; a missing folder is empty.
     fn list(&self) -> Result<Listing, StoreError>;
+
+    /// Removes a session for good, also one that cannot be read. Blobs stay until
+    /// [`SessionStore::collect`].
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Locked`] while it is open; [`StoreError::Io`], after
+    /// which it is gone from view or still there, never half.
+    fn remove(&self, id: &SessionId) -> Result<(), StoreError>;
+
+    /// Removes what nobody needs: sessions in which nobody has said anything, blobs that no log
+    /// names, and what killed processes have left. What is open, or younger than the policy's
+    /// age, stays.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; what was removed before it is gone.
+    fn collect(&self, policy: &GcPolicy) -> Result<GcReport, StoreError>;
+}
+
+/// The end of a log.
+#[derive(Debug)]
+pub struct Tail {
+    /// The header.
+    pub header: Header,
+    /// The last events, in the order of the log. Missing positions between them are lost events.
+    pub events: Vec<Event>,
+}
+
+/// What a check of a stored log found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// How many events there are in complete frames.
+    pub events: EventCount,
+    /// How many complete frames there are, the header's included; of a log that is not compressed,
+    /// how many lines.
+    pub frames: u64,
+    /// Where the last complete frame ends.
+    pub bytes: u64,
+    /// The damaged places before that.
+    pub damage: Vec<Damage>,
+    /// How many bytes behind it are torn.
+    pub torn_bytes: u64,
+    /// Whether the events fold; the error names the first one that does not fit.
+    pub fold: Result<(), String>,
 }
 
 /// A log opened for writing.
@@ -187,6 +263,17 @@ pub enum StoreError {
         /// Which session.
         id: SessionId,
         /// Why.
+        reason: String,
+    },
+    /// There is no such blob.
+    #[error("blob {0} does not exist")]
+    NoBlob(BlobHash),
+    /// The content of a blob is not what was put in.
+    #[error("blob {hash} is damaged: {reason}")]
+    DamagedBlob {
+        /// Which blob.
+        hash: BlobHash,
+        /// How that shows.
         reason: String,
     },
     /// The disk said no. The message carries the path.

@@ -1,12 +1,25 @@
 //! The bytes of a log as a header and events, and nothing else: no path, no lock, no repair.
 
+use std::collections::VecDeque;
 use std::str;
 
-use bridle_session::{Event, EventCount, Header, LogGap, Record, Seq, Session, SessionId};
+use bridle_session::{
+    DecodeError, Event, EventCount, Header, LogGap, Record, Seq, Session, SessionId,
+};
 use sha2::{Digest as _, Sha256};
 
-use crate::frame::Frames;
+use crate::codec::Units;
+use crate::version::{Generation, Step, Versions, rewrite};
 use crate::{Damage, StoreError};
+
+/// The bytes of a log file and what is known of them from outside.
+pub(crate) struct LogText<'a> {
+    id: &'a SessionId,
+    bytes: &'a [u8],
+    generation: Generation,
+    /// What leads to the current version.
+    steps: Vec<Step>,
+}
 
 /// What the bytes of a log say.
 #[derive(Debug)]
@@ -18,55 +31,196 @@ pub(crate) struct DecodedLog {
     pub(crate) events: EventCount,
     /// The position behind the last of them.
     next: Seq,
-    /// How many complete frames there are, the header's included.
-    pub(crate) frames: u64,
-    /// Where the last complete frame ends; what is behind it is torn.
+    /// How many whole units there are, the header's included.
+    pub(crate) units: u64,
+    /// Where the last whole unit ends; what is behind it is torn.
     pub(crate) valid_len: usize,
     /// The damaged places.
     pub(crate) damage: Vec<Damage>,
 }
 
-impl DecodedLog {
-    /// Reads every complete frame, also behind a damaged place. An incomplete end is left out and
+/// The end of a log.
+#[derive(Debug)]
+pub(crate) struct DecodedTail {
+    pub(crate) header: Header,
+    pub(crate) events: VecDeque<Event>,
+    /// How many units were unpacked or tried to be.
+    pub(crate) unpacked: usize,
+}
+
+impl<'a> LogText<'a> {
+    /// # Errors
+    /// [`StoreError::Unreadable`] when nothing leads from its version to the current one.
+    pub(crate) fn new(
+        id: &'a SessionId,
+        bytes: &'a [u8],
+        generation: Generation,
+        versions: &Versions,
+    ) -> Result<Self, StoreError> {
+        let steps = versions.steps_from(generation.version);
+        Ok(Self { id, bytes, generation, steps: steps.map_err(|reason| unreadable(id, reason))? })
+    }
+
+    /// Reads every whole unit, also behind a damaged place. An incomplete end is left out and
     /// shows in `valid_len`.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] when there is no header, or when a complete frame holds
-    /// something that is not an event this build may read.
-    pub(crate) fn decode(id: &SessionId, bytes: &[u8]) -> Result<Self, StoreError> {
-        let mut frames = Frames::new(bytes)?;
-        let first = frames.next().ok_or_else(|| unreadable(id, "its header is damaged"))?;
-        let header = decode_header(id, &first)?;
-        let mut log = Self {
-            header,
-            records: Vec::new(),
-            events: EventCount(0),
-            next: Seq(0),
-            frames: 1,
-            valid_len: 0,
-            damage: Vec::new(),
-        };
+    /// [`StoreError::Unreadable`] when there is no header, or when a whole unit holds something
+    /// that is not an event this build may read.
+    pub(crate) fn decode(&self) -> Result<DecodedLog, StoreError> {
+        let is_event = |line: &str| self.is_event(line);
+        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
+        let mut log = DecodedLog::new(self.header(&mut units)?);
         loop {
-            let offset = frames.offset();
-            if let Some(content) = frames.next() {
-                log.take(offset, &content).map_err(|reason| {
-                    unreadable(id, format!("the frame at byte {offset}: {reason}"))
-                })?;
-            } else if let Some(damaged) = frames.skip_damage() {
+            let offset = units.offset();
+            if let Some(content) = units.next() {
+                log.take(offset, self.events(offset, &content)?);
+            } else if let Some(damaged) = units.skip_damage() {
                 log.skip(offset, damaged);
             } else {
                 break;
             }
         }
-        log.valid_len = frames.offset();
+        log.valid_len = units.offset();
         Ok(log)
     }
 
-    /// Takes in the events of the frame at `offset`.
-    fn take(&mut self, offset: usize, content: &[u8]) -> Result<(), String> {
-        let mut events = Vec::new();
-        decode_events(content, &mut events)?;
-        self.frames = self.frames.saturating_add(1);
+    /// Reads the last `count` events and unpacks no more than it takes.
+    ///
+    /// # Errors
+    /// As for [`LogText::decode`], for the units that are looked at.
+    pub(crate) fn decode_tail(&self, count: usize) -> Result<DecodedTail, StoreError> {
+        let is_event = |line: &str| self.is_event(line);
+        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
+        let header = self.header(&mut units)?;
+        let mut tail = DecodedTail { header, events: VecDeque::new(), unpacked: 1 };
+        for seeming in units.seeming().into_iter().rev() {
+            if tail.events.len() >= count {
+                break;
+            }
+            let mut found = Vec::new();
+            units.seek(seeming.start);
+            // One that is damaged may seem to reach over whole ones.
+            while units.offset() < seeming.end {
+                let offset = units.offset();
+                tail.unpacked = tail.unpacked.saturating_add(1);
+                if let Some(content) = units.next() {
+                    found.extend(self.events(offset, &content)?);
+                } else if units.skip_damage().is_none() {
+                    break;
+                }
+            }
+            found.into_iter().rev().for_each(|event| tail.events.push_front(event));
+        }
+        let surplus = tail.events.len().saturating_sub(count);
+        tail.events.drain(..surplus);
+        Ok(tail)
+    }
+
+    /// The successor's text: every whole unit, rewritten by the first of the steps. Calls `write`
+    /// with the header's line, then with the lines of each unit.
+    ///
+    /// # Errors
+    /// Those of `write`; [`StoreError::Unreadable`] when a line cannot be rewritten.
+    pub(crate) fn succeed(
+        &self,
+        mut write: impl FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let step = self.steps.get(..1).unwrap_or_default();
+        let is_event = |line: &str| self.is_event(line);
+        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
+        let header = self.header_line(&mut units)?;
+        let lines = |content: &[u8], of: fn(&Step) -> _| -> Result<Vec<u8>, String> {
+            let mut rewritten = Vec::new();
+            for line in lines(content)? {
+                rewritten.extend_from_slice(rewrite(line, step, of)?.as_bytes());
+                rewritten.push(b'\n');
+            }
+            Ok(rewritten)
+        };
+        write(&lines(&header, |step| step.header).map_err(|why| unreadable(self.id, why))?)?;
+        loop {
+            let offset = units.offset();
+            if let Some(content) = units.next() {
+                let lines = lines(&content, |step| step.event);
+                write(&lines.map_err(|reason| self.unreadable_at(offset, &reason))?)?;
+            } else if units.skip_damage().is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn header_line(&self, units: &mut Units<'a>) -> Result<Vec<u8>, StoreError> {
+        if let Some(content) = units.next() {
+            return Ok(content.into_owned());
+        }
+        let end = if units.skip_damage().is_some() { units.offset() } else { self.bytes.len() };
+        Err(unreadable(self.id, format!("its header is damaged: bytes 0 to {end} are not whole")))
+    }
+
+    fn header(&self, units: &mut Units<'a>) -> Result<Header, StoreError> {
+        let content = self.header_line(units)?;
+        let wrong = |reason: String| unreadable(self.id, format!("its header: {reason}"));
+        let text = str::from_utf8(&content).map_err(|error| wrong(error.to_string()))?;
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let format = serde_json::from_str::<FormatOnly>(text)
+            .map_err(|error| wrong(error.to_string()))?
+            .format;
+        let named = self.generation.version;
+        match format {
+            format if format == named => (),
+            format if format > named => {
+                return Err(StoreError::Newer { id: self.id.clone(), version: format });
+            }
+            _ => return Err(wrong(format!("it says version {format}, its name says {named}"))),
+        }
+        let line = rewrite(text, &self.steps, |step| step.header).map_err(wrong)?;
+        let header: Header =
+            serde_json::from_str(&line).map_err(|error| wrong(error.to_string()))?;
+        if header.id != *self.id {
+            return Err(unreadable(self.id, format!("it holds session {}", header.id)));
+        }
+        Ok(header)
+    }
+
+    /// The events of the unit at `offset`.
+    fn events(&self, offset: usize, content: &[u8]) -> Result<Vec<Event>, StoreError> {
+        let event = |line| {
+            let line = rewrite(line, &self.steps, |step| step.event)?;
+            Event::from_line(&line).map_err(|error| error.to_string())
+        };
+        let events = lines(content).and_then(|lines| lines.into_iter().map(event).collect());
+        events.map_err(|reason| self.unreadable_at(offset, &reason))
+    }
+
+    /// Whether a plain line is whole. One of a type that this build does not know is.
+    fn is_event(&self, line: &str) -> bool {
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        let event = rewrite(line, &self.steps, |step| step.event);
+        event.is_ok_and(|line| !matches!(Event::from_line(&line), Err(DecodeError::Malformed(_))))
+    }
+
+    fn unreadable_at(&self, offset: usize, reason: &str) -> StoreError {
+        unreadable(self.id, format!("what begins at byte {offset}: {reason}"))
+    }
+}
+
+impl DecodedLog {
+    fn new(header: Header) -> Self {
+        Self {
+            header,
+            records: Vec::new(),
+            events: EventCount(0),
+            next: Seq(0),
+            units: 1,
+            valid_len: 0,
+            damage: Vec::new(),
+        }
+    }
+
+    /// Takes in the events of the unit at `offset`.
+    fn take(&mut self, offset: usize, events: Vec<Event>) {
+        self.units = self.units.saturating_add(1);
         self.events.0 = self.events.0.saturating_add(events.len() as u64);
         for event in events {
             if event.seq > self.next {
@@ -75,7 +229,6 @@ impl DecodedLog {
             self.next = event.seq.next();
             self.records.push(Record::Event(event));
         }
-        Ok(())
     }
 
     /// Events before `found` are missing: the damaged place before it held them, or nothing is
@@ -94,7 +247,7 @@ impl DecodedLog {
     }
 
     fn skip(&mut self, offset: usize, damaged: &[u8]) {
-        let hash = Sha256::digest(damaged).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex(&Sha256::digest(damaged));
         self.records.push(Record::Damage { hash });
         self.damage.push(Damage { offset: offset as u64, bytes: damaged.len() as u64, lost: None });
     }
@@ -109,14 +262,17 @@ impl DecodedLog {
     }
 }
 
-/// Reads event lines, each with its line end.
-pub(crate) fn decode_events(content: &[u8], events: &mut Vec<Event>) -> Result<(), String> {
+/// Lines, each of which must have its end.
+fn lines(content: &[u8]) -> Result<Vec<&str>, String> {
     let text = str::from_utf8(content).map_err(|error| error.to_string())?;
-    for line in text.split_inclusive('\n') {
-        let line = line.strip_suffix('\n').ok_or("the last line has no end")?;
-        events.push(Event::from_line(line).map_err(|error| error.to_string())?);
-    }
-    Ok(())
+    let ended = text.split_inclusive('\n').map(|line| line.strip_suffix('\n'));
+    ended.collect::<Option<_>>().ok_or_else(|| "the last line has no end".to_owned())
+}
+
+/// Reads event lines, each with its line end.
+pub(crate) fn decode_events(content: &[u8]) -> Result<Vec<Event>, String> {
+    let event = |line| Event::from_line(line).map_err(|error| error.to_string());
+    lines(content)?.into_iter().map(event).collect()
 }
 
 /// The header as its line, with the line end.
@@ -124,21 +280,6 @@ pub(crate) fn encode_header(header: &Header) -> Result<Vec<u8>, StoreError> {
     let mut line = serde_json::to_vec(header).map_err(std::io::Error::from)?;
     line.push(b'\n');
     Ok(line)
-}
-
-fn decode_header(id: &SessionId, content: &[u8]) -> Result<Header, StoreError> {
-    let format = serde_json::from_slice::<FormatOnly>(content)
-        .map_err(|error| unreadable(id, format!("its header: {error}")))?
-        .format;
-    if format > Header::FORMAT {
-        return Err(StoreError::Newer { id: id.clone(), version: format });
-    }
-    let header: Header = serde_json::from_slice(content)
-        .map_err(|error| unreadable(id, format!("its header: {error}")))?;
-    if header.id != *id {
-        return Err(unreadable(id, format!("it holds session {}", header.id)));
-    }
-    Ok(header)
 }
 
 /// Read first, because the rest of a newer header may look different.
@@ -149,4 +290,8 @@ struct FormatOnly {
 
 pub(crate) fn unreadable(id: &SessionId, reason: impl ToString) -> StoreError {
     StoreError::Unreadable { id: id.clone(), reason: reason.to_string() }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,14 +1,18 @@
 //! The session store without a disk, for tests and for sessions that leave no trace.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use bridle_session::{Header, Seq, Session, SessionId};
+use bridle_session::{BlobHash, BlobRef, Event, EventCount, Header, Seq, Session, SessionId};
 
 use crate::log::{decode_events, unreadable};
 use crate::sink::{CommitError, Sink};
-use crate::{Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError};
+use crate::{
+    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore,
+    StoreError, Tail, VerifyReport, blob,
+};
 
 /// Keeps sessions for the life of the process, with the semantics of [`crate::FileStore`]: a log
 /// exists after its first flush, has one writer, and holds what was flushed. It takes any id, as
@@ -16,6 +20,13 @@ use crate::{Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreEr
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     logs: Arc<Logs>,
+    blobs: Arc<Mutex<HashMap<BlobHash, MemoryBlob>>>,
+}
+
+#[derive(Debug)]
+struct MemoryBlob {
+    bytes: Vec<u8>,
+    put_at: SystemTime,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +51,19 @@ impl SessionStore for MemoryStore {
         LogWriter::start(Box::new(self.sink(header, false)), Seq(0), false)
     }
 
+    fn seed(&self, session: &Session) -> Result<LogWriter, StoreError> {
+        let mut lines = Vec::new();
+        for event in session.events() {
+            lines.extend_from_slice(event.to_line().map_err(io::Error::from)?.as_bytes());
+            lines.push(b'\n');
+        }
+        let mut sink = self.sink(session.header(), false);
+        sink.commit(&lines).map_err(|error| match error {
+            CommitError::NotWritten(error) | CommitError::Lost(error) => error,
+        })?;
+        LogWriter::start(Box::new(sink), Seq(session.len().0), true)
+    }
+
     fn open(&self, id: &SessionId) -> Result<Opened, StoreError> {
         let mut logs = self.logs.lock();
         let log = logs.get_mut(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
@@ -60,6 +84,28 @@ impl SessionStore for MemoryStore {
         Ok(ReadLog { session: log.fold()?, recovery: Recovery::default() })
     }
 
+    fn tail(&self, id: &SessionId, events: usize) -> Result<Tail, StoreError> {
+        let logs = self.logs.lock();
+        let log = logs.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let mut all = log.events()?;
+        all.drain(..all.len().saturating_sub(events));
+        Ok(Tail { header: log.header.clone(), events: all })
+    }
+
+    fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError> {
+        let logs = self.logs.lock();
+        let log = logs.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let events = log.events()?.len() as u64;
+        Ok(VerifyReport {
+            events: EventCount(events),
+            frames: events.saturating_add(1),
+            bytes: log.lines.len() as u64,
+            damage: Vec::new(),
+            torn_bytes: 0,
+            fold: log.fold().map(drop).map_err(|error| error.to_string()),
+        })
+    }
+
     fn list(&self) -> Result<Listing, StoreError> {
         let mut listing = Listing::default();
         for (id, log) in self.logs.lock().iter() {
@@ -67,6 +113,55 @@ impl SessionStore for MemoryStore {
         }
         listing.sort();
         Ok(listing)
+    }
+
+    fn remove(&self, id: &SessionId) -> Result<(), StoreError> {
+        let mut logs = self.logs.lock();
+        let log = logs.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        if log.open {
+            return Err(StoreError::Locked { id: id.clone(), pid: Some(std::process::id()) });
+        }
+        logs.remove(id);
+        Ok(())
+    }
+
+    fn collect(&self, policy: &GcPolicy) -> Result<GcReport, StoreError> {
+        let mut report = GcReport::default();
+        let mut needed = BTreeSet::new();
+        let mut logs = self.logs.lock();
+        for (id, log) in logs.iter() {
+            let session = log.fold()?;
+            needed.extend(session.events().iter().flat_map(|event| event.blobs()));
+            if policy.is_abandoned(&session) && !log.open {
+                report.sessions.push(id.clone());
+            }
+        }
+        report.sessions.iter().for_each(|id| drop(logs.remove(id)));
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        blobs.retain(|hash, blob| {
+            let stays = needed.contains(hash) || !policy.is_old(blob.put_at);
+            if !stays {
+                report.blobs.push(hash.clone());
+            }
+            stays
+        });
+        Ok(report)
+    }
+}
+
+impl BlobStore for MemoryStore {
+    fn put(&self, bytes: &[u8]) -> Result<BlobRef, StoreError> {
+        let blob = blob::name(bytes)?;
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = MemoryBlob { bytes: bytes.to_vec(), put_at: SystemTime::now() };
+        blobs.insert(blob.hash.clone(), kept);
+        Ok(blob)
+    }
+
+    fn get(&self, wanted: &BlobRef) -> Result<Vec<u8>, StoreError> {
+        let blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = blobs.get(&wanted.hash).map(|blob| blob.bytes.clone());
+        blob::check(wanted, bytes.ok_or_else(|| StoreError::NoBlob(wanted.hash.clone()))?)
     }
 }
 
@@ -83,11 +178,13 @@ impl Logs {
 }
 
 impl MemoryLog {
+    fn events(&self) -> Result<Vec<Event>, StoreError> {
+        decode_events(&self.lines).map_err(|reason| unreadable(&self.header.id, reason))
+    }
+
     fn fold(&self) -> Result<Session, StoreError> {
-        let mut events = Vec::new();
-        let id = &self.header.id;
-        decode_events(&self.lines, &mut events).map_err(|reason| unreadable(id, reason))?;
-        Session::replay(self.header.clone(), events).map_err(|error| unreadable(id, error))
+        Session::replay(self.header.clone(), self.events()?)
+            .map_err(|error| unreadable(&self.header.id, error))
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Plant {
     RepeatedSync,
     /// The lock file goes with its holder.
     DeletedLock,
+    /// A log takes the place of what has its name.
+    PublishOver,
 }
 
 impl Plant {

@@ -6,6 +6,7 @@ mod damage;
 mod faults;
 mod full_disk;
 mod holes;
+mod migration;
 mod processes;
 mod sample;
 mod simulated;

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::SystemTime;
 
 use fastrand::Rng;
 
@@ -112,11 +113,16 @@ fn apply(names: &mut BTreeMap<PathBuf, Node>, change: &NameChange) {
             }
         }
         NameChange::Rename(from, to) => {
-            if let Some(node) = names.remove(from) {
-                names.insert(to.clone(), node);
+            for path in
+                names.keys().filter(|path| path.starts_with(from)).cloned().collect::<Vec<_>>()
+            {
+                let node = names.remove(&path).unwrap();
+                let inside = path.strip_prefix(from).unwrap();
+                let path = if inside == Path::new("") { to.clone() } else { to.join(inside) };
+                names.insert(path, node);
             }
         }
-        NameChange::Remove(path) => drop(names.remove(path)),
+        NameChange::Remove(path) => names.retain(|name, _| !name.starts_with(path)),
     }
 }
 
@@ -257,6 +263,22 @@ impl Disk for SimulatedDisk {
         state.change_name(NameChange::Remove(path.to_owned()))
     }
 
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        if state.step()? {
+            return Err(io::Error::other("I/O error"));
+        }
+        match state.names.get(path) {
+            Some(Node::File(_)) => state.change_name(NameChange::Remove(path.to_owned())),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Times stand still.
+    fn modified(&self, _path: &Path) -> io::Result<SystemTime> {
+        Ok(SystemTime::UNIX_EPOCH)
+    }
+
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         let fails = state.step()?;
@@ -286,6 +308,12 @@ impl Disk for SimulatedDisk {
             Some(Node::File(file)) => Ok(state.files[*file].seen.clone()),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    fn read_range(&self, path: &Path, start: u64, len: usize) -> io::Result<Vec<u8>> {
+        let start = usize::try_from(start).unwrap();
+        let bytes = self.read(path, u64::MAX)?;
+        bytes.get(start..start + len).map(<[u8]>::to_vec).ok_or(io::ErrorKind::UnexpectedEof.into())
     }
 
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
@@ -320,6 +348,17 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         if state.step()? {
             return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.change_name(NameChange::Rename(from.to_owned(), to.to_owned()))
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        if state.step()? {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        if state.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
         state.change_name(NameChange::Rename(from.to_owned(), to.to_owned()))
     }
