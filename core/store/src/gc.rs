@@ -41,7 +41,8 @@ impl GcPolicy {
     pub(crate) fn is_abandoned(&self, session: &Session) -> bool {
         let changed = Duration::from_millis(session.last_time().0);
         let changed = SystemTime::UNIX_EPOCH.checked_add(changed);
-        !session.state().has_human_message && changed.is_some_and(|changed| self.is_old(changed))
+        !session.state().summary.has_human_message
+            && changed.is_some_and(|changed| self.is_old(changed))
     }
 }
 
