@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::ContextSource;
-use bridle_compose::Clock;
-use bridle_world::files::{self, FileError, Text};
+use bridle_compose::{ActivateError, Clock, Plugin, Setup};
+use bridle_world::files::{Files, Text};
 use bridle_world::{Placement, Roots, path_text};
 
+use crate::file_tool::FileWorld;
 use crate::target::shown;
 
 /// The instructions file of a folder.
@@ -24,22 +25,24 @@ const MAX_INSTRUCTIONS_BYTES: u64 = 16 * 1024 * 1024;
 const GIT_FILE_BYTES: u64 = 4 * 1024;
 
 /// Where and when the session runs.
+#[derive(Clone)]
 pub(crate) struct Environment {
-    roots: Arc<Roots>,
+    world: FileWorld,
     clock: Arc<dyn Clock>,
 }
 
 impl Environment {
-    pub(crate) fn new(roots: Arc<Roots>, clock: Arc<dyn Clock>) -> Self {
-        Self { roots, clock }
+    pub(crate) fn new(world: FileWorld, clock: Arc<dyn Clock>) -> Self {
+        Self { world, clock }
     }
 
     fn text(&self) -> String {
-        let mut text = format!("Working directory: {}\n", path_text(self.roots.cwd()));
-        for root in self.roots.all().skip(1) {
+        let FileWorld { roots, files } = &self.world;
+        let mut text = format!("Working directory: {}\n", path_text(roots.cwd()));
+        for root in roots.all().skip(1) {
             text.push_str(&format!("Further workspace folder: {}\n", path_text(root)));
         }
-        text.push_str(&match git_head(self.roots.cwd()) {
+        text.push_str(&match git_head(&**files, roots.cwd()) {
             None => "Git repository: no\n".to_owned(),
             Some(Head::Branch(name)) => format!("Git repository: yes, on branch {name}\n"),
             Some(Head::Detached) => "Git repository: yes, not on a branch\n".to_owned(),
@@ -59,9 +62,28 @@ impl ContextSource for Environment {
     }
 
     async fn collect(&self) -> Option<String> {
-        let this = Self { roots: self.roots.clone(), clock: self.clock.clone() };
+        let this = self.clone();
         let text = tokio::task::spawn_blocking(move || this.text()).await.ok()?;
         Some(wrap("environment", &text))
+    }
+}
+
+/// Puts [`Environment`] into a session.
+pub(crate) struct EnvironmentPlugin;
+
+#[async_trait]
+impl Plugin for EnvironmentPlugin {
+    const NAME: &'static str = "environment";
+    type Config = ();
+    type Needs = (Arc<Roots>, Arc<dyn Files>, Arc<dyn Clock>);
+
+    async fn activate(
+        &self,
+        (): (),
+        (roots, files, clock): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        add(setup, Environment::new(FileWorld { roots, files }, clock))
     }
 }
 
@@ -72,12 +94,12 @@ enum Head {
 
 /// What git has checked out, read from its files: git itself would obey the repository's
 /// configuration.
-fn git_head(cwd: &Path) -> Option<Head> {
+fn git_head(files: &dyn Files, cwd: &Path) -> Option<Head> {
     let git = cwd
         .ancestors()
         .map(|folder| folder.join(".git"))
         .find_map(|git| fs_err::canonicalize(git).ok())?;
-    let folder = match small_file(&git) {
+    let folder = match small_file(files, &git) {
         // A worktree or submodule: the file points to the folder.
         Some(text) => {
             let target = text.strip_prefix("gitdir:")?.trim().to_owned();
@@ -85,26 +107,26 @@ fn git_head(cwd: &Path) -> Option<Head> {
         }
         None => git,
     };
-    let head = small_file(&folder.join("HEAD"))?;
+    let head = small_file(files, &folder.join("HEAD"))?;
     match head.trim().strip_prefix("ref: refs/heads/") {
         Some(branch) => Some(Head::Branch(branch.lines().next()?.to_owned())),
         None => Some(Head::Detached),
     }
 }
 
-fn small_file(path: &Path) -> Option<String> {
-    String::from_utf8(files::read(path, GIT_FILE_BYTES).ok()?.bytes).ok()
+fn small_file(files: &dyn Files, path: &Path) -> Option<String> {
+    String::from_utf8(files.read(path, GIT_FILE_BYTES).ok()?).ok()
 }
 
 /// The project's instructions: AGENTS.md of each root, the working directory's last, because what
 /// is nearest to the work should have the last word.
 pub(crate) struct Instructions {
-    roots: Arc<Roots>,
+    world: FileWorld,
 }
 
 impl Instructions {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots }
+    pub(crate) fn new(world: FileWorld) -> Self {
+        Self { world }
     }
 }
 
@@ -115,24 +137,49 @@ impl ContextSource for Instructions {
     }
 
     async fn collect(&self) -> Option<String> {
-        let roots = self.roots.clone();
-        tokio::task::spawn_blocking(move || instructions(&roots)).await.ok()?
+        let world = self.world.clone();
+        tokio::task::spawn_blocking(move || instructions(&world)).await.ok()?
     }
 }
 
-fn instructions(roots: &Roots) -> Option<String> {
-    let mut folders: Vec<&Path> = roots.all().collect();
+/// Puts [`Instructions`] into a session.
+pub(crate) struct InstructionsPlugin;
+
+#[async_trait]
+impl Plugin for InstructionsPlugin {
+    const NAME: &'static str = "instructions";
+    type Config = ();
+    type Needs = (Arc<Roots>, Arc<dyn Files>);
+
+    async fn activate(
+        &self,
+        (): (),
+        (roots, files): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        add(setup, Instructions::new(FileWorld { roots, files }))
+    }
+}
+
+/// Contributes a source under its name.
+fn add(setup: &Setup, source: impl ContextSource) -> Result<(), ActivateError> {
+    let source: Arc<dyn ContextSource> = Arc::new(source);
+    Ok(setup.add(source.name(), Arc::clone(&source))?)
+}
+
+fn instructions(world: &FileWorld) -> Option<String> {
+    let mut folders: Vec<&Path> = world.roots.all().collect();
     folders.reverse();
     let texts: Vec<String> =
-        folders.into_iter().filter_map(|folder| instructions_of(roots, folder)).collect();
+        folders.into_iter().filter_map(|folder| instructions_of(world, folder)).collect();
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-fn instructions_of(roots: &Roots, folder: &Path) -> Option<String> {
+fn instructions_of(world: &FileWorld, folder: &Path) -> Option<String> {
     let path = folder.join(INSTRUCTIONS_FILE);
     fs_err::symlink_metadata(&path).ok()?;
-    let source = shown(roots, &path);
-    let text = match readable(roots, &path) {
+    let source = shown(&world.roots, &path);
+    let text = match readable(world, &path) {
         Ok(text) if text.trim().is_empty() => return None,
         Ok(text) => text,
         Err(why) => format!("[{INSTRUCTIONS_FILE} was not read: {why}]\n"),
@@ -141,15 +188,15 @@ fn instructions_of(roots: &Roots, folder: &Path) -> Option<String> {
 }
 
 /// The instructions, cut at their limit, or why there are none.
-fn readable(roots: &Roots, path: &Path) -> Result<String, String> {
-    let placement = roots.resolve(&path_text(path)).map_err(|error| error.to_string())?;
+fn readable(world: &FileWorld, path: &Path) -> Result<String, String> {
+    let placement = world.roots.resolve(&path_text(path)).map_err(|error| error.to_string())?;
     let real: PathBuf = match placement {
         Placement::Inside(real) => real,
         Placement::Outside(_) => return Err("it is a link that leaves the workspace".to_owned()),
     };
-    let snapshot =
-        files::read(&real, MAX_INSTRUCTIONS_BYTES).map_err(|error: FileError| error.to_string())?;
-    let text = Text::parse(&snapshot.bytes).map_err(|why| why.to_string())?;
+    let read = world.files.read(&real, MAX_INSTRUCTIONS_BYTES);
+    let bytes = read.map_err(|error| error.to_string())?;
+    let text = Text::parse(&bytes).map_err(|why| why.to_string())?;
     let end = text.body.floor_char_boundary(INSTRUCTIONS_BYTES);
     let kept = text.body.get(..end).unwrap_or_default();
     let cut = text.body.len() - kept.len();

@@ -6,24 +6,19 @@ mod nearest;
 #[cfg(fuzzing)]
 pub use matching::fuzz_edit;
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
-};
-use bridle_model::ToolSpec;
+use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
 use bridle_session::Content;
-use bridle_world::files::{self, Text, Version};
-use bridle_world::{Roots, path_text};
+use bridle_world::files::{Text, Version};
+use bridle_world::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
-use crate::blocking::blocking;
 use crate::diff::Change;
-use crate::target::{Target, fenced, outline, plan_failed};
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::target::{Target, fenced, plan_failed};
 use matching::{Problem, Replacement, apply};
 use nearest::nearest_regions;
 
@@ -62,46 +57,20 @@ impl Arguments for EditArguments {
     const SHAPE: &'static str = "{path, edits: [{old_text, new_text, replace_all?}]}";
 }
 
-/// The tool.
-pub(crate) struct Edit {
-    roots: Arc<Roots>,
-    spec: ToolSpec,
-}
+impl FileArguments for EditArguments {
+    const DESCRIPTION: &'static str = DESCRIPTION;
+    const VERB: &'static str = "Edit";
+    const KIND: ToolKind = ToolKind::Edit;
 
-impl Edit {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots, spec: EditArguments::spec(DESCRIPTION) }
-    }
-}
-
-#[async_trait]
-impl Tool for Edit {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn plan(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let arguments = EditArguments::decode(arguments)?;
-        if arguments.edits.is_empty() {
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+        if self.edits.is_empty() {
             return Err(ToolFailure::bad_arguments("`edits` is empty. Nothing was done."));
         }
-        let roots = self.roots.clone();
-        blocking(move || {
-            let mut target = Target::resolve(&roots, &arguments.path)?;
-            match prepare(&mut target, &arguments.edits) {
-                Ok(planned) => Ok(Box::new(planned) as Box<dyn PlannedCall>),
-                Err(failure) => plan_failed(target, "Edit", failure),
-            }
-        })
-        .await
-    }
-
-    fn outline(&self, arguments: &str) -> Display {
-        outline(&self.roots, arguments, "Edit", "edit", ToolKind::Edit)
+        let mut target = Target::resolve(world, &self.path)?;
+        match prepare(&mut target, &self.edits) {
+            Ok(planned) => Ok(Box::new(planned)),
+            Err(failure) => plan_failed(target, Self::VERB, failure),
+        }
     }
 }
 
@@ -177,32 +146,17 @@ struct PlannedEdit {
     line_ends: bool,
 }
 
-#[async_trait]
-impl PlannedCall for PlannedEdit {
+impl FileCall for PlannedEdit {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
         self.target.display_change("Edit", &self.change)
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.write_access()
-    }
-
-    async fn run(
-        self: Box<Self>,
-        _: Grant,
-        context: ToolContext,
-    ) -> Result<ToolOutcome, ToolFailure> {
-        if context.token.is_cancelled() {
-            return Err(ToolFailure::aborted("The edit was cancelled; the file is unchanged."));
-        }
-        blocking(move || self.write()).await
-    }
-}
-
-impl PlannedEdit {
-    fn write(&self) -> Result<ToolOutcome, ToolFailure> {
-        files::replace(&self.target.path, &self.version, &self.bytes)
-            .map_err(|error| self.target.failure(&error))?;
+    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+        self.target.write(&self.version, &self.bytes)?;
         let plural = if self.regions == 1 { "" } else { "s" };
         let mut text =
             format!("Edited {}: {} replacement{plural}.\n", self.target.shown, self.regions);

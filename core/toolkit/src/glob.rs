@@ -1,24 +1,17 @@
 //! `glob`: files by name.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
-};
-use bridle_model::ToolSpec;
+use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
 use bridle_session::Content;
+use bridle_world::path_text;
 use bridle_world::search::{NamesFound, NamesQuery, search_names};
-use bridle_world::{Roots, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
-use crate::blocking::blocking;
-use crate::search::{failure, outline_search};
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::search::failure;
 use crate::target::{Target, fenced, one_line, shown};
 
 /// The most paths that are returned.
@@ -44,80 +37,37 @@ impl Arguments for GlobArguments {
     const SHAPE: &'static str = "{pattern, path?}";
 }
 
-/// The tool.
-pub(crate) struct Glob {
-    roots: Arc<Roots>,
-    spec: ToolSpec,
-}
+impl FileArguments for GlobArguments {
+    const DESCRIPTION: &'static str = DESCRIPTION;
+    const VERB: &'static str = "Find";
+    const KIND: ToolKind = ToolKind::Search;
 
-impl Glob {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots, spec: GlobArguments::spec(DESCRIPTION) }
-    }
-}
-
-#[async_trait]
-impl Tool for Glob {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn plan(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let arguments = GlobArguments::decode(arguments)?;
-        let roots = self.roots.clone();
-        blocking(move || {
-            let target = Target::resolve(&roots, arguments.path.as_deref().unwrap_or("."))?;
-            let planned = PlannedGlob { roots, target, pattern: arguments.pattern };
-            Ok(Box::new(planned) as Box<dyn PlannedCall>)
-        })
-        .await
-    }
-
-    fn outline(&self, arguments: &str) -> Display {
-        outline_search(&self.roots, arguments, "Find", "glob")
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+        let target = Target::resolve(world, self.path.as_deref().unwrap_or("."))?;
+        Ok(Box::new(PlannedGlob { target, pattern: self.pattern }))
     }
 }
 
 struct PlannedGlob {
-    roots: Arc<Roots>,
     target: Target,
     pattern: String,
 }
 
-#[async_trait]
-impl PlannedCall for PlannedGlob {
+impl FileCall for PlannedGlob {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
         let verb = format!("Find {} in", one_line(&self.pattern));
         self.target.display(&verb, ToolKind::Search, None)
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.read_access()
-    }
-
-    fn concurrency(&self) -> Concurrency {
-        Concurrency::Parallel
-    }
-
-    async fn run(
-        self: Box<Self>,
-        _: Grant,
-        context: ToolContext,
-    ) -> Result<ToolOutcome, ToolFailure> {
-        blocking(move || self.find(&context.token)).await
-    }
-}
-
-impl PlannedGlob {
-    fn find(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
         self.target.require_present()?;
         let query = NamesQuery {
             folder: &self.target.path,
-            excluded: self.roots.excluded(),
+            excluded: self.target.roots().excluded(),
             glob: &self.pattern,
             limit: MAX_PATHS,
         };
@@ -131,7 +81,9 @@ impl PlannedGlob {
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
     }
+}
 
+impl PlannedGlob {
     fn render(&self, found: &NamesFound) -> String {
         let at_least = if found.at_least { "at least " } else { "" };
         if found.paths.is_empty() {
@@ -139,7 +91,7 @@ impl PlannedGlob {
             return format!("No file matches {}{cut}.\n", self.pattern);
         }
         let mut text: String =
-            found.paths.iter().map(|path| shown(&self.roots, path) + "\n").collect();
+            found.paths.iter().map(|path| shown(self.target.roots(), path) + "\n").collect();
         if found.paths.len() < found.total || found.at_least {
             let (shown, total) = (found.paths.len(), found.total);
             text.push_str(&format!("[{shown} of {at_least}{total} files; narrow the glob]\n"));

@@ -1,13 +1,14 @@
 //! The tools that a model is offered and the context sources of a session.
 //!
 //! One file per tool; each plans a call (check, resolve, preview) and runs it through
-//! `bridle-world`. Nothing here decides whether a call is allowed.
+//! `bridle-world`. Each is a plugin of its own. Nothing here decides whether a call is allowed.
 
 mod arguments;
 mod blocking;
 mod contexts;
 mod diff;
 mod edit;
+mod file_tool;
 mod glob;
 mod list;
 mod prompt;
@@ -22,13 +23,44 @@ mod write;
 use std::sync::Arc;
 
 use bridle_agent::{ContextSource, Tool};
-use bridle_compose::SystemClock;
+use bridle_compose::{Plugins, SystemClock};
 use bridle_world::Roots;
+use bridle_world::files::LocalFiles;
 use bridle_world::process::Processes;
+
+use contexts::{Environment, EnvironmentPlugin, Instructions, InstructionsPlugin};
+use edit::EditArguments;
+use file_tool::{FilePlugin, FileWorld};
+use glob::GlobArguments;
+use list::ListArguments;
+use prompt::SystemPromptPlugin;
+use read::ReadArguments;
+use search::SearchArguments;
+use shell::ShellPlugin;
+use write::WriteArguments;
 
 #[cfg(fuzzing)]
 pub use edit::fuzz_edit;
 pub use prompt::system_prompt;
+
+/// Adds the plugins of the built-in tools, contexts and system prompt, and of this host's files.
+///
+/// All but `local-files` and `system-prompt` need the `Roots` of a session.
+#[must_use]
+pub fn plugins(plugins: Plugins) -> Plugins {
+    plugins
+        .with(LocalFiles)
+        .with(FilePlugin::<ReadArguments>::new())
+        .with(FilePlugin::<ListArguments>::new())
+        .with(FilePlugin::<GlobArguments>::new())
+        .with(FilePlugin::<SearchArguments>::new())
+        .with(FilePlugin::<EditArguments>::new())
+        .with(FilePlugin::<WriteArguments>::new())
+        .with(ShellPlugin)
+        .with(EnvironmentPlugin)
+        .with(InstructionsPlugin)
+        .with(SystemPromptPlugin)
+}
 
 /// What the tools of a session work on.
 #[derive(Clone, Debug)]
@@ -39,29 +71,30 @@ pub struct ToolWorld {
     pub processes: Processes,
 }
 
-/// The built-in tools for one session.
-pub fn tools(world: &ToolWorld) -> Vec<Arc<dyn Tool>> {
-    let mut tools = file_tools(&world.roots);
-    tools.push(shell::tool(world));
-    tools
+impl ToolWorld {
+    fn files(&self) -> FileWorld {
+        FileWorld { roots: Arc::clone(&self.roots), files: Arc::new(LocalFiles) }
+    }
 }
 
-fn file_tools(roots: &Arc<Roots>) -> Vec<Arc<dyn Tool>> {
+/// The built-in tools for one session.
+pub fn tools(world: &ToolWorld) -> Vec<Arc<dyn Tool>> {
     vec![
-        Arc::new(read::Read::new(roots.clone())),
-        Arc::new(list::List::new(roots.clone())),
-        Arc::new(glob::Glob::new(roots.clone())),
-        Arc::new(search::Search::new(roots.clone())),
-        Arc::new(edit::Edit::new(roots.clone())),
-        Arc::new(write::Write::new(roots.clone())),
+        file_tool::tool::<ReadArguments>(world.files()),
+        file_tool::tool::<ListArguments>(world.files()),
+        file_tool::tool::<GlobArguments>(world.files()),
+        file_tool::tool::<SearchArguments>(world.files()),
+        file_tool::tool::<EditArguments>(world.files()),
+        file_tool::tool::<WriteArguments>(world.files()),
+        shell::tool(Arc::clone(&world.roots), world.processes.clone()),
     ]
 }
 
 /// The context sources for one session: environment, then AGENTS.md of each root.
 pub fn contexts(world: &ToolWorld) -> Vec<Arc<dyn ContextSource>> {
     vec![
-        Arc::new(contexts::Environment::new(world.roots.clone(), Arc::new(SystemClock))),
-        Arc::new(contexts::Instructions::new(world.roots.clone())),
+        Arc::new(Environment::new(world.files(), Arc::new(SystemClock))),
+        Arc::new(Instructions::new(world.files())),
     ]
 }
 
@@ -72,12 +105,16 @@ mod tests {
     use expect_test::expect_file;
 
     use super::*;
+    use crate::testing::file_tools;
 
-    #[test]
-    fn what_a_model_is_told_of_the_file_tools() {
-        let roots = Arc::new(Roots::new(PathBuf::from("/ws"), Vec::new()));
+    fn roots() -> Arc<Roots> {
+        Arc::new(Roots::new(PathBuf::from("/ws"), Vec::new()))
+    }
+
+    #[tokio::test]
+    async fn what_a_model_is_told_of_the_file_tools() {
         let mut shown = String::new();
-        for tool in file_tools(&roots) {
+        for tool in file_tools(roots()).await {
             let spec = tool.spec();
             shown.push_str(&format!(
                 "## {}\n\n{}\n\n{}\n\n",
@@ -90,10 +127,9 @@ mod tests {
         expect_file!["tools.snapshot.md"].assert_eq(&shown);
     }
 
-    #[test]
-    fn an_outline_survives_any_arguments() {
-        let roots = Arc::new(Roots::new(PathBuf::from("/ws"), Vec::new()));
-        for tool in file_tools(&roots) {
+    #[tokio::test]
+    async fn an_outline_survives_any_arguments() {
+        for tool in file_tools(roots()).await {
             let name = tool.spec().name.clone();
             for arguments in ["", "{", "[]", "{\"path\": 3}", "{\"path\": \"a\", \"pattern"] {
                 assert_eq!(tool.outline(arguments).title, name, "{arguments}");

@@ -1,23 +1,17 @@
 //! `list`: the entries of a folder.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
-};
-use bridle_model::ToolSpec;
+use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
 use bridle_session::Content;
-use bridle_world::files::{Entry, EntryKind, FileError, Listing, list};
-use bridle_world::{Roots, name_text, path_text};
+use bridle_world::files::{Entry, EntryKind, FileError, Listing};
+use bridle_world::{name_text, path_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
-use crate::blocking::blocking;
-use crate::target::{Target, fenced, outline};
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::target::{Target, fenced};
 
 /// The most entries that are returned.
 const MAX_ENTRIES: usize = 500;
@@ -39,37 +33,14 @@ impl Arguments for ListArguments {
     const SHAPE: &'static str = "{path}";
 }
 
-/// The tool.
-pub(crate) struct List {
-    roots: Arc<Roots>,
-    spec: ToolSpec,
-}
+impl FileArguments for ListArguments {
+    const DESCRIPTION: &'static str = DESCRIPTION;
+    const VERB: &'static str = "List";
+    const KIND: ToolKind = ToolKind::Read;
 
-impl List {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots, spec: ListArguments::spec(DESCRIPTION) }
-    }
-}
-
-#[async_trait]
-impl Tool for List {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn plan(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let arguments = ListArguments::decode(arguments)?;
-        let roots = self.roots.clone();
-        let target = blocking(move || Target::resolve(&roots, &arguments.path)).await?;
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+        let target = Target::resolve(world, &self.path)?;
         Ok(Box::new(PlannedList { target }))
-    }
-
-    fn outline(&self, arguments: &str) -> Display {
-        outline(&self.roots, arguments, "List", "list", ToolKind::Read)
     }
 }
 
@@ -77,28 +48,18 @@ struct PlannedList {
     target: Target,
 }
 
-#[async_trait]
-impl PlannedCall for PlannedList {
+impl FileCall for PlannedList {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
         self.target.display("List", ToolKind::Read, None)
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.read_access()
-    }
-
-    fn concurrency(&self) -> Concurrency {
-        Concurrency::Parallel
-    }
-
-    async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
-        blocking(move || self.list()).await
-    }
-}
-
-impl PlannedList {
-    fn list(&self) -> Result<ToolOutcome, ToolFailure> {
-        let listing = list(&self.target.path, MAX_ENTRIES).map_err(|error| self.failure(&error))?;
+    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+        let listing = self.target.files().list(&self.target.path, MAX_ENTRIES);
+        let listing = listing.map_err(|error| self.failure(&error))?;
         let text = self.render(&listing);
         let mut display = self.display();
         display.text = Some(fenced("", &text));
@@ -108,7 +69,9 @@ impl PlannedList {
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
     }
+}
 
+impl PlannedList {
     fn failure(&self, error: &FileError) -> ToolFailure {
         match error {
             FileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => {

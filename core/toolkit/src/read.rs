@@ -1,26 +1,19 @@
 //! `read`: numbered lines of a text file.
 
-use std::fmt::Write as _;
-use std::num::NonZeroU32;
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
-};
-use bridle_model::ToolSpec;
+use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
 use bridle_session::Content;
-use bridle_world::files::{LineLimits, Lines, read_lines};
-use bridle_world::{Roots, path_text};
+use bridle_world::files::{LineLimits, LineWindow, Lines};
+use bridle_world::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
-use crate::blocking::blocking;
-use crate::target::{Target, outline};
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::target::Target;
 
 const LIMITS: LineLimits = LineLimits { lines: 2_000, bytes: 64 * 1024, line_bytes: 4 * 1024 };
 
@@ -46,44 +39,21 @@ impl Arguments for ReadArguments {
     const SHAPE: &'static str = "{path, start_line?, end_line?} with lines from 1";
 }
 
-/// The tool.
-pub(crate) struct Read {
-    roots: Arc<Roots>,
-    spec: ToolSpec,
-}
+impl FileArguments for ReadArguments {
+    const DESCRIPTION: &'static str = DESCRIPTION;
+    const VERB: &'static str = "Read";
+    const KIND: ToolKind = ToolKind::Read;
 
-impl Read {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots, spec: ReadArguments::spec(DESCRIPTION) }
-    }
-}
-
-#[async_trait]
-impl Tool for Read {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn plan(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let arguments = ReadArguments::decode(arguments)?;
-        let first = arguments.start_line.map_or(1, NonZeroU32::get);
-        let last = arguments.end_line.map(NonZeroU32::get);
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+        let first = self.start_line.map_or(1, NonZeroU32::get);
+        let last = self.end_line.map(NonZeroU32::get);
         if let Some(last) = last.filter(|last| *last < first) {
             return Err(ToolFailure::bad_arguments(format!(
                 "end_line {last} is before start_line {first}. Nothing was read."
             )));
         }
-        let roots = self.roots.clone();
-        let target = blocking(move || Target::resolve(&roots, &arguments.path)).await?;
+        let target = Target::resolve(world, &self.path)?;
         Ok(Box::new(PlannedRead { target, first, last }))
-    }
-
-    fn outline(&self, arguments: &str) -> Display {
-        outline(&self.roots, arguments, "Read", "read", ToolKind::Read)
     }
 }
 
@@ -93,8 +63,11 @@ struct PlannedRead {
     last: Option<u32>,
 }
 
-#[async_trait]
-impl PlannedCall for PlannedRead {
+impl FileCall for PlannedRead {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
         let mut display = self.target.display("Read", ToolKind::Read, Some(self.first));
         match self.last {
@@ -107,32 +80,14 @@ impl PlannedCall for PlannedRead {
         display
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.read_access()
-    }
-
-    fn concurrency(&self) -> Concurrency {
-        Concurrency::Parallel
-    }
-
-    async fn run(
-        self: Box<Self>,
-        _: Grant,
-        context: ToolContext,
-    ) -> Result<ToolOutcome, ToolFailure> {
-        blocking(move || self.read(&context.token)).await
-    }
-}
-
-impl PlannedRead {
-    fn read(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
         let (first, last) = (u64::from(self.first), self.last.map(u64::from));
         let cancelled = || token.is_cancelled();
-        let lines = read_lines(&self.target.path, first, last, LIMITS, &cancelled)
-            .map_err(|error| self.target.failure(&error))?
-            .map_err(|why| {
-                ToolFailure::failed(format!("{} cannot be read: {why}.", self.target.shown))
-            })?;
+        let window = LineWindow { first, last, limits: LIMITS };
+        let read = self.target.files().read_lines(&self.target.path, &window, &cancelled);
+        let lines = read.map_err(|error| self.target.failure(&error))?.map_err(|why| {
+            ToolFailure::failed(format!("{} cannot be read: {why}.", self.target.shown))
+        })?;
         if cancelled() {
             return Err(ToolFailure::aborted("The read was cancelled."));
         }
@@ -156,7 +111,9 @@ impl PlannedRead {
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
     }
+}
 
+impl PlannedRead {
     fn render(&self, lines: &Lines, end: u64) -> String {
         let mut text = String::new();
         for (number, line) in (u64::from(self.first)..).zip(&lines.lines) {

@@ -1,24 +1,16 @@
 //! `search`: lines by a regular expression.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
-};
-use bridle_model::ToolSpec;
+use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
 use bridle_session::Content;
-use bridle_world::Roots;
 use bridle_world::search::{ContentFound, ContentQuery, SearchError, search_content};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::arguments::{Arguments, peek};
-use crate::blocking::blocking;
-use crate::target::{Target, fenced, locations, one_line, shown};
+use crate::arguments::Arguments;
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::target::{Target, fenced, one_line, shown};
 
 /// The most hits that are returned.
 const MAX_HITS: usize = 200;
@@ -47,82 +39,38 @@ impl Arguments for SearchArguments {
     const SHAPE: &'static str = "{pattern, path?, glob?}";
 }
 
-/// The tool.
-pub(crate) struct Search {
-    roots: Arc<Roots>,
-    spec: ToolSpec,
-}
+impl FileArguments for SearchArguments {
+    const DESCRIPTION: &'static str = DESCRIPTION;
+    const VERB: &'static str = "Search";
+    const KIND: ToolKind = ToolKind::Search;
 
-impl Search {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots, spec: SearchArguments::spec(DESCRIPTION) }
-    }
-}
-
-#[async_trait]
-impl Tool for Search {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn plan(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let arguments = SearchArguments::decode(arguments)?;
-        let roots = self.roots.clone();
-        blocking(move || {
-            let target = Target::resolve(&roots, arguments.path.as_deref().unwrap_or("."))?;
-            let SearchArguments { pattern, glob, .. } = arguments;
-            let planned = PlannedSearch { roots, target, pattern, glob };
-            Ok(Box::new(planned) as Box<dyn PlannedCall>)
-        })
-        .await
-    }
-
-    fn outline(&self, arguments: &str) -> Display {
-        outline_search(&self.roots, arguments, "Search", "search")
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+        let target = Target::resolve(world, self.path.as_deref().unwrap_or("."))?;
+        Ok(Box::new(PlannedSearch { target, pattern: self.pattern, glob: self.glob }))
     }
 }
 
 struct PlannedSearch {
-    roots: Arc<Roots>,
     target: Target,
     pattern: String,
     glob: Option<String>,
 }
 
-#[async_trait]
-impl PlannedCall for PlannedSearch {
+impl FileCall for PlannedSearch {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
         let verb = format!("Search {} in", one_line(&self.pattern));
         self.target.display(&verb, ToolKind::Search, None)
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.read_access()
-    }
-
-    fn concurrency(&self) -> Concurrency {
-        Concurrency::Parallel
-    }
-
-    async fn run(
-        self: Box<Self>,
-        _: Grant,
-        context: ToolContext,
-    ) -> Result<ToolOutcome, ToolFailure> {
-        blocking(move || self.search(&context.token)).await
-    }
-}
-
-impl PlannedSearch {
-    fn search(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
         self.target.require_present()?;
         let query = ContentQuery {
             place: &self.target.path,
-            excluded: self.roots.excluded(),
+            excluded: self.target.roots().excluded(),
             pattern: &self.pattern,
             glob: self.glob.as_deref(),
             limit: MAX_HITS,
@@ -136,12 +84,14 @@ impl PlannedSearch {
         });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
     }
+}
 
+impl PlannedSearch {
     fn render(&self, found: &ContentFound) -> String {
         let mut text = String::new();
         let mut count = 0;
         for hit in &found.hits {
-            let path = shown(&self.roots, &hit.path);
+            let path = shown(self.target.roots(), &hit.path);
             let line = format!("{path}:{}: {}\n", hit.line, hit.text);
             if text.len() + line.len() > MAX_TEXT_BYTES {
                 break;
@@ -164,18 +114,6 @@ impl PlannedSearch {
         }
         text
     }
-}
-
-/// A display before any plan of a call that looks for a pattern.
-pub(crate) fn outline_search(roots: &Roots, text: &str, verb: &str, tool: &str) -> Display {
-    let title = match peek(text, "pattern") {
-        Some(pattern) => format!("{verb} {}", one_line(&pattern)),
-        None => tool.to_owned(),
-    };
-    let mut display = Display::new(title, ToolKind::Search);
-    let path = roots.cwd().join(peek(text, "path").unwrap_or_default());
-    display.locations = locations(&path, None);
-    display
 }
 
 /// What a search error means to the model.

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use bridle_agent::{
     Access, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
 };
+use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
 use bridle_session::Content;
 use bridle_world::Roots;
@@ -19,7 +20,6 @@ use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT, MAX_TIMEOUT, Processes
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::ToolWorld;
 use crate::arguments::{Arguments, peek};
 use crate::target::{fenced, one_line};
 use clean::clean;
@@ -35,12 +35,27 @@ over. When it ends, processes that it left in the background are ended. Long out
 beginning and its end. Prefer `read`, `search`, `glob` and `edit` for files.";
 
 /// The tool for a session.
-pub(crate) fn tool(world: &ToolWorld) -> Arc<dyn Tool> {
-    Arc::new(Shell {
-        roots: Arc::clone(&world.roots),
-        processes: world.processes.clone(),
-        spec: ShellArguments::spec(DESCRIPTION),
-    })
+pub(crate) fn tool(roots: Arc<Roots>, processes: Processes) -> Arc<dyn Tool> {
+    Arc::new(Shell { roots, processes, spec: ShellArguments::spec(DESCRIPTION) })
+}
+
+/// Puts the tool into the scope of a session.
+pub(crate) struct ShellPlugin;
+
+#[async_trait]
+impl Plugin for ShellPlugin {
+    const NAME: &'static str = ShellArguments::TOOL;
+    type Config = ();
+    type Needs = (Arc<Roots>, Arc<Processes>);
+
+    async fn activate(
+        &self,
+        (): (),
+        (roots, processes): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        Ok(setup.add(Self::NAME, tool(roots, Processes::clone(&processes)))?)
+    }
 }
 
 /// Arguments of `shell`.

@@ -2,15 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Display, Grant, Location, PlannedCall, ToolContext, ToolFailure, ToolKind, ToolOutcome,
-};
-use bridle_world::files::{self, FileError, Snapshot};
+use bridle_agent::{Access, Display, Location, ToolFailure, ToolKind, ToolOutcome};
+use bridle_world::files::{FileError, Files, Snapshot, Version};
 use bridle_world::{Placement, Roots, name_text, path_text};
+use tokio_util::sync::CancellationToken;
 
-use crate::arguments::peek;
 use crate::diff::Change;
+use crate::file_tool::{FileCall, FileWorld};
 
 /// The most characters of a path or pattern in a title.
 const TITLE_CHARS: usize = 120;
@@ -20,8 +18,9 @@ const MAX_COMPARED: usize = 2_000;
 const MAX_OFFERED: usize = 3;
 
 /// A resolved path argument.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Target {
+    world: FileWorld,
     /// The real place, links resolved.
     pub(crate) path: PathBuf,
     /// The place relative to the working directory where it lies below it.
@@ -37,13 +36,29 @@ impl Target {
     ///
     /// # Errors
     /// `Failed` for a path that cannot be resolved.
-    pub(crate) fn resolve(roots: &Roots, text: &str) -> Result<Self, ToolFailure> {
+    pub(crate) fn resolve(world: &FileWorld, text: &str) -> Result<Self, ToolFailure> {
+        let roots = &world.roots;
         let placement =
             roots.resolve(text).map_err(|error| ToolFailure::failed(sentence(&error)))?;
         let inside = matches!(placement, Placement::Inside(_));
         let path = placement.path().to_owned();
         let protected = roots.protected(&path);
-        Ok(Self { shown: shown(roots, &path), path, inside, protected, further_names: 0 })
+        Ok(Self {
+            world: world.clone(),
+            shown: shown(roots, &path),
+            path,
+            inside,
+            protected,
+            further_names: 0,
+        })
+    }
+
+    pub(crate) fn roots(&self) -> &Roots {
+        &self.world.roots
+    }
+
+    pub(crate) fn files(&self) -> &dyn Files {
+        &*self.world.files
     }
 
     pub(crate) fn read_access(&self) -> Vec<Access> {
@@ -59,9 +74,18 @@ impl Target {
     /// # Errors
     /// [`FileError`], also for a file that nobody may write.
     pub(crate) fn read_for_change(&mut self, limit: u64) -> Result<Snapshot, FileError> {
-        let snapshot = files::read_for_change(&self.path, limit)?;
-        self.further_names = snapshot.version.further_names();
+        let snapshot = self.files().read_for_change(&self.path, limit)?;
+        self.further_names = snapshot.further_names;
         Ok(snapshot)
+    }
+
+    /// Writes what was computed on this version.
+    ///
+    /// # Errors
+    /// `Failed`; nothing was written then.
+    pub(crate) fn write(&self, version: &Version, bytes: &[u8]) -> Result<(), ToolFailure> {
+        let written = self.files().write(&self.path, version, bytes);
+        written.map_err(|error| self.failure(&error))
     }
 
     /// Protected names count as outside: what is written there is executed or obeyed later. So
@@ -128,7 +152,7 @@ impl Target {
     /// What a file error means to the model.
     pub(crate) fn failure(&self, error: &FileError) -> ToolFailure {
         let hint = match error {
-            FileError::NotFound(_) => similar_names(&self.path),
+            FileError::NotFound(_) => self.similar_names(),
             FileError::Folder(_) => " Use `list` to see what is in it.".to_owned(),
             FileError::Stale(_)
             | FileError::Exists(_)
@@ -144,6 +168,36 @@ impl Target {
         };
         ToolFailure::failed(format!("{}{hint}", sentence(error)))
     }
+
+    /// What to say of names beside one that does not exist.
+    fn similar_names(&self) -> String {
+        let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else {
+            return String::new();
+        };
+        let Ok(listing) = self.files().list(folder, MAX_COMPARED) else {
+            return format!(" The folder {} does not exist either.", path_text(folder));
+        };
+        let name = name_text(name).to_lowercase();
+        let mut ranked: Vec<(f32, String)> = listing
+            .entries
+            .iter()
+            .map(|entry| {
+                let candidate = name_text(&entry.name);
+                let folded = candidate.to_lowercase();
+                let likeness =
+                    similar::TextDiff::from_chars(name.as_str(), folded.as_str()).ratio();
+                (likeness, candidate)
+            })
+            .filter(|(likeness, _)| *likeness >= 0.6)
+            .collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let offered: Vec<String> =
+            ranked.into_iter().take(MAX_OFFERED).map(|(_, name)| format!("`{name}`")).collect();
+        if offered.is_empty() {
+            return String::new();
+        }
+        format!(" There is {}.", offered.join(", "))
+    }
 }
 
 /// Ends the plan of a change that cannot succeed. The reason may quote the file, so for a file
@@ -155,7 +209,7 @@ pub(crate) fn plan_failed(
     target: Target,
     verb: &'static str,
     failure: ToolFailure,
-) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+) -> Result<Box<dyn FileCall>, ToolFailure> {
     if target.inside { Err(failure) } else { Ok(Box::new(DoomedCall { target, verb, failure })) }
 }
 
@@ -166,35 +220,18 @@ struct DoomedCall {
     failure: ToolFailure,
 }
 
-#[async_trait]
-impl PlannedCall for DoomedCall {
+impl FileCall for DoomedCall {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
         self.target.display(self.verb, ToolKind::Edit, None)
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.write_access()
+    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+        Err(self.failure.clone())
     }
-
-    async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
-        Err(self.failure)
-    }
-}
-
-/// A display before any plan, from whatever can be read of the arguments.
-pub(crate) fn outline(
-    roots: &Roots,
-    text: &str,
-    verb: &str,
-    tool: &str,
-    kind: ToolKind,
-) -> Display {
-    let Some(path) = peek(text, "path").filter(|path| !path.is_empty()) else {
-        return Display::new(tool, kind);
-    };
-    let mut display = Display::new(format!("{verb} {}", one_line(&path)), kind);
-    display.locations = locations(&roots.cwd().join(path), None);
-    display
 }
 
 /// The place of a display. The protocol can only name a path that is UTF-8; another one is told by
@@ -243,34 +280,6 @@ pub(crate) fn fenced(language: &str, text: &str) -> String {
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.ends_with('\n') { "" } else { "\n" };
     format!("{fence}{language}\n{text}{end}{fence}")
-}
-
-fn similar_names(path: &Path) -> String {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return String::new();
-    };
-    let Ok(listing) = files::list(folder, MAX_COMPARED) else {
-        return format!(" The folder {} does not exist either.", path_text(folder));
-    };
-    let name = name_text(name).to_lowercase();
-    let mut ranked: Vec<(f32, String)> = listing
-        .entries
-        .iter()
-        .map(|entry| {
-            let candidate = name_text(&entry.name);
-            let folded = candidate.to_lowercase();
-            let likeness = similar::TextDiff::from_chars(name.as_str(), folded.as_str()).ratio();
-            (likeness, candidate)
-        })
-        .filter(|(likeness, _)| *likeness >= 0.6)
-        .collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let offered: Vec<String> =
-        ranked.into_iter().take(MAX_OFFERED).map(|(_, name)| format!("`{name}`")).collect();
-    if offered.is_empty() {
-        return String::new();
-    }
-    format!(" There is {}.", offered.join(", "))
 }
 
 #[cfg(test)]

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use bridle_agent::{
     Access, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
 };
+use bridle_compose::{Plugins, Row, Scope, TaskSet};
 use bridle_session::Content;
 use bridle_world::Roots;
+use bridle_world::files::LocalFiles;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::file_tools;
+use crate::file_tool::FileWorld;
 
 /// `base/ws` is the workspace; `base/outside` and `base/ws-evil` are not.
 pub(crate) struct Workspace {
@@ -33,6 +35,10 @@ impl Workspace {
             workspace.put(path, text);
         }
         workspace
+    }
+
+    pub(crate) fn world(&self) -> FileWorld {
+        FileWorld { roots: Arc::clone(&self.roots), files: Arc::new(LocalFiles) }
     }
 
     /// A path below the workspace.
@@ -70,7 +76,7 @@ impl Workspace {
         tool: &str,
         arguments: Value,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let tools = file_tools(&self.roots);
+        let tools = file_tools(Arc::clone(&self.roots)).await;
         let tool: &Arc<dyn Tool> = tools.iter().find(|t| t.spec().name == tool).unwrap();
         tool.plan(&arguments.to_string(), &context()).await
     }
@@ -98,6 +104,15 @@ impl Workspace {
     pub(crate) async fn access(&self, tool: &str, arguments: Value) -> Vec<Access> {
         self.plan(tool, arguments).await.unwrap().access()
     }
+}
+
+/// The file tools, as the rows of a session contribute them.
+pub(crate) async fn file_tools(roots: Arc<Roots>) -> Vec<Arc<dyn Tool>> {
+    let scope = Scope::root("session", crate::plugins(Plugins::new()), TaskSet::new());
+    scope.provide("roots", roots).await;
+    let rows = ["local-files", "read", "list", "glob", "search", "edit", "write"];
+    scope.mount(rows.map(Row::new).into()).await;
+    scope.all()
 }
 
 pub(crate) fn context() -> ToolContext {

@@ -1,25 +1,20 @@
 //! `write`: a new file, or new content for a whole file.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use async_trait::async_trait;
-use bridle_agent::{
-    Access, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
-};
-use bridle_model::ToolSpec;
+use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
 use bridle_session::Content;
-use bridle_world::files::{self, Anchor, FileError, Text, Version};
-use bridle_world::{Roots, path_text};
+use bridle_world::files::{FileError, Text, Version};
+use bridle_world::path_text;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use std::borrow::Cow;
+use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
-use crate::blocking::blocking;
 use crate::diff::Change;
 use crate::edit::MAX_FILE_BYTES;
-use crate::target::{Target, fenced, outline, plan_failed};
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::target::{Target, fenced, plan_failed};
 
 const DESCRIPTION: &str = "\
 Creates a text file with this content, and the folders above it, or replaces the whole content of \
@@ -41,48 +36,23 @@ impl Arguments for WriteArguments {
     const SHAPE: &'static str = "{path, content}";
 }
 
-/// The tool.
-pub(crate) struct Write {
-    roots: Arc<Roots>,
-    spec: ToolSpec,
-}
+impl FileArguments for WriteArguments {
+    const DESCRIPTION: &'static str = DESCRIPTION;
+    const VERB: &'static str = "Write";
+    const KIND: ToolKind = ToolKind::Edit;
 
-impl Write {
-    pub(crate) fn new(roots: Arc<Roots>) -> Self {
-        Self { roots, spec: WriteArguments::spec(DESCRIPTION) }
-    }
-}
-
-#[async_trait]
-impl Tool for Write {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    async fn plan(
-        &self,
-        arguments: &str,
-        _: &ToolContext,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let WriteArguments { path, content } = WriteArguments::decode(arguments)?;
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+        let Self { path, content } = self;
         if path.ends_with('/') {
             return Err(ToolFailure::bad_arguments(format!(
                 "`path` names a folder ({path}); `write` makes files, and the folders they need."
             )));
         }
-        let roots = self.roots.clone();
-        blocking(move || {
-            let mut target = Target::resolve(&roots, &path)?;
-            match prepare(&mut target, content) {
-                Ok(planned) => Ok(Box::new(planned) as Box<dyn PlannedCall>),
-                Err(failure) => plan_failed(target, "Write", failure),
-            }
-        })
-        .await
-    }
-
-    fn outline(&self, arguments: &str) -> Display {
-        outline(&self.roots, arguments, "Write", "write", ToolKind::Edit)
+        let mut target = Target::resolve(world, &path)?;
+        match prepare(&mut target, content) {
+            Ok(planned) => Ok(Box::new(planned)),
+            Err(failure) => plan_failed(target, Self::VERB, failure),
+        }
     }
 }
 
@@ -109,7 +79,8 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
     let body = body.as_ref();
     Ok(PlannedWrite {
         change: Change::between(&target.path, old.body, body),
-        place: Place::Existing { version: snapshot.version, unchanged: old.body == body },
+        version: snapshot.version,
+        effect: if old.body == body { Effect::None } else { Effect::Replaces },
         line_ends,
         bytes: old.with_body(body),
         target: target.clone(),
@@ -117,10 +88,11 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
 }
 
 fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFailure> {
-    let anchor = files::anchor(&target.path).map_err(|error| target.failure(&error))?;
+    let anchor = target.files().anchor(&target.path).map_err(|error| target.failure(&error))?;
     Ok(PlannedWrite {
         change: Change::creation(&target.path, &content),
-        place: Place::New(anchor),
+        version: anchor,
+        effect: Effect::Creates,
         line_ends: LineEnds::AsGiven,
         bytes: content.into_bytes(),
         target: target.clone(),
@@ -129,7 +101,8 @@ fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFai
 
 struct PlannedWrite {
     target: Target,
-    place: Place,
+    version: Version,
+    effect: Effect,
     bytes: Vec<u8>,
     change: Change,
     line_ends: LineEnds,
@@ -159,55 +132,39 @@ impl LineEnds {
     }
 }
 
-enum Place {
-    New(Anchor),
-    Existing { version: Version, unchanged: bool },
+/// What the call does to the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Creates,
+    Replaces,
+    /// The file has the content already.
+    None,
 }
 
-#[async_trait]
-impl PlannedCall for PlannedWrite {
+impl FileCall for PlannedWrite {
+    fn target(&self) -> &Target {
+        &self.target
+    }
+
     fn display(&self) -> Display {
-        let verb = match self.place {
-            Place::New(_) => "Create",
-            Place::Existing { .. } => "Write",
-        };
+        let verb = if self.effect == Effect::Creates { "Create" } else { "Write" };
         self.target.display_change(verb, &self.change)
     }
 
-    fn access(&self) -> Vec<Access> {
-        self.target.write_access()
-    }
-
-    async fn run(
-        self: Box<Self>,
-        _: Grant,
-        context: ToolContext,
-    ) -> Result<ToolOutcome, ToolFailure> {
-        if context.token.is_cancelled() {
-            return Err(ToolFailure::aborted("The write was cancelled; nothing was written."));
+    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+        let (shown, len) = (&self.target.shown, self.bytes.len());
+        if self.effect != Effect::None {
+            self.target.write(&self.version, &self.bytes)?;
         }
-        blocking(move || self.write()).await
-    }
-}
-
-impl PlannedWrite {
-    fn write(&self) -> Result<ToolOutcome, ToolFailure> {
-        let (path, shown, bytes) = (&self.target.path, &self.target.shown, &self.bytes);
-        let (written, mut text) = match &self.place {
-            Place::Existing { unchanged: true, .. } => (
-                Ok(()),
-                format!("{shown} already has exactly this content; nothing was written.\n"),
-            ),
-            Place::Existing { version, .. } => (
-                files::replace(path, version, bytes).map(drop),
-                format!("Replaced {shown}.\n{}\n", fenced("diff", &self.change.unified)),
-            ),
-            Place::New(anchor) => (
-                files::create(path, anchor, bytes).map(drop),
-                format!("Created {shown} ({} bytes).\n", bytes.len()),
-            ),
+        let mut text = match self.effect {
+            Effect::Creates => format!("Created {shown} ({len} bytes).\n"),
+            Effect::Replaces => {
+                format!("Replaced {shown}.\n{}\n", fenced("diff", &self.change.unified))
+            }
+            Effect::None => {
+                format!("{shown} already has exactly this content; nothing was written.\n")
+            }
         };
-        written.map_err(|error| self.target.failure(&error))?;
         text.push_str(match self.line_ends {
             LineEnds::AsGiven => "",
             LineEnds::Kept => {
@@ -217,8 +174,9 @@ impl PlannedWrite {
                 "Some lines of the file ended with CR LF; the new ones end with LF.\n"
             }
         });
-        let created = matches!(self.place, Place::New(_));
-        let value = json!({ "path": path_text(path), "created": created, "bytes": bytes.len() });
+        let created = self.effect == Effect::Creates;
+        let path = path_text(&self.target.path);
+        let value = json!({ "path": path, "created": created, "bytes": len });
         Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })
     }
 }

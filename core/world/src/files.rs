@@ -1,122 +1,109 @@
-//! Files of this host: bytes, versions, durable replacement.
+//! Files: bytes, versions, durable replacement, behind a seam.
 //!
-//! Every function takes a path that [`crate::Roots::resolve`] produced and follows no link in it,
-//! in no component: a link that appeared since is an error, never a detour. Nothing here opens
-//! anything but regular files and folders, so nothing blocks on a FIFO or a device. All functions
-//! block on the disk; async callers use a blocking thread.
+//! [`Files`] is what tools see; [`LocalFiles`] is the disk of this host. Every operation takes a
+//! path that [`crate::Roots::resolve`] produced and follows no link in it, in no component: a link
+//! that appeared since is an error, never a detour. Nothing here opens anything but regular files
+//! and folders, so nothing blocks on a FIFO or a device.
 
 mod error;
 mod folder;
 mod lines;
+mod local;
 mod open;
+mod read;
 mod replace;
 mod temporary;
 mod text;
 
-use std::io::Read as _;
+use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 
 pub use error::FileError;
-pub use folder::{Entry, EntryKind, Listing, list};
-pub use lines::{Line, LineLimits, Lines, read_lines};
-pub use replace::{Anchor, anchor, create, replace};
+pub use folder::{Entry, EntryKind, Listing};
+pub use lines::{Line, LineLimits, LineWindow, Lines};
+pub use local::LocalFiles;
 pub use text::{NotText, Text, looks_binary};
 
-use rustix::fs::Stat;
-
 pub(crate) use open::open_regular;
-use open::{identity_of, require_regular};
+pub(crate) use read::read;
 
-/// Which file an inode is, whatever it is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    device: u64,
-    inode: u64,
+/// The files that a session works on. A provider may hold other text than the disk (the unsaved
+/// buffers of an editor), and decides itself what a [`Version`] is.
+///
+/// All operations block; async callers use a blocking thread.
+pub trait Files: Send + Sync + 'static {
+    /// Lists a folder, hidden entries included; at most `limit` of them.
+    ///
+    /// # Errors
+    /// [`FileError`]: `Io` for something that is no folder.
+    fn list(&self, folder: &Path, limit: usize) -> Result<Listing, FileError>;
+
+    /// Reads a whole regular file of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`FileError`]: `TooLarge` above the limit, also for a file that grows while it is read.
+    fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
+
+    /// Reads the lines that `window` asks for. Stops early when `cancelled` says so.
+    ///
+    /// # Errors
+    /// The outer [`FileError`] when it cannot be read, the inner [`NotText`] when it is no text.
+    fn read_lines(
+        &self,
+        path: &Path,
+        window: &LineWindow,
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<Result<Lines, NotText>, FileError>;
+
+    /// Reads a file of at most `limit` bytes as the basis of a [`Files::write`].
+    ///
+    /// # Errors
+    /// As [`Files::read`], and `WriteProtected` for a file that nobody may write.
+    fn read_for_change(&self, path: &Path, limit: u64) -> Result<Snapshot, FileError>;
+
+    /// The version of a file that is not there yet: binds its place for a [`Files::write`].
+    ///
+    /// # Errors
+    /// [`FileError`]: `Exists` when something is there already.
+    fn anchor(&self, path: &Path) -> Result<Version, FileError>;
+
+    /// Writes the whole content of a file, durably, if what is there is still the `version` that
+    /// the content was made for. A version of [`Files::anchor`] creates the file, and the folders
+    /// that are missing above it, and never replaces anything.
+    ///
+    /// # Errors
+    /// [`FileError`]: `Stale` when its content changed, `Moved` when the path leads to another
+    /// place now, `Linked` when it got a further name, `Exists` when it appeared, `WriteProtected`
+    /// when nobody may write it. Nothing was written then; folders that were created stay.
+    fn write(&self, path: &Path, version: &Version, bytes: &[u8]) -> Result<(), FileError>;
 }
 
-/// What a file was and held at one moment. Times are left out on purpose: they change without the
-/// content and stay while it changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version {
-    identity: Identity,
-    hash: blake3::Hash,
-    len: u64,
-    links: u64,
-}
+/// What was at a path at one moment, as the provider that made it tells it from what is there
+/// later. It means nothing to anybody else.
+#[derive(Clone)]
+pub struct Version(Arc<dyn Any + Send + Sync>);
 
 impl Version {
-    /// How many names (hard links) the file has besides the one it was reached by. They may lie
-    /// anywhere on the same file system.
-    pub fn further_names(&self) -> u64 {
-        self.links.saturating_sub(1)
+    /// A version, known by `mark` to its provider.
+    pub fn new(mark: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(mark))
+    }
+
+    /// The mark, for the provider that made this version of such a one.
+    pub fn mark<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
     }
 }
 
-/// The bytes of a file and the version they are.
-#[derive(Clone, Debug)]
+/// The content of a file that is about to be changed.
+#[derive(Clone)]
 pub struct Snapshot {
     /// All bytes.
     pub bytes: Vec<u8>,
     /// Their version.
     pub version: Version,
-}
-
-/// Reads a whole regular file of at most `limit` bytes.
-///
-/// # Errors
-/// [`FileError`]: `TooLarge` above the limit, also for a file that grows while it is read.
-pub fn read(path: &Path, limit: u64) -> Result<Snapshot, FileError> {
-    snapshot(open_regular(path)?, path, limit)
-}
-
-/// Reads a file as the basis of a [`replace`].
-///
-/// # Errors
-/// As [`read`], and `WriteProtected` for a file that nobody may write.
-pub fn read_for_change(path: &Path, limit: u64) -> Result<Snapshot, FileError> {
-    let file = open_regular(path)?;
-    require_writable(&require_regular(&file, path)?, path)?;
-    snapshot(file, path, limit)
-}
-
-fn snapshot(mut file: std::fs::File, path: &Path, limit: u64) -> Result<Snapshot, FileError> {
-    let stat = require_regular(&file, path)?;
-    let bytes = read_all(&mut file, path, limit)?;
-    let version = version(&stat, &bytes);
-    Ok(Snapshot { bytes, version })
-}
-
-fn version(stat: &Stat, bytes: &[u8]) -> Version {
-    Version {
-        identity: identity_of(stat),
-        hash: blake3::hash(bytes),
-        len: bytes.len() as u64,
-        // The width of the field differs from one processor to the next.
-        #[allow(clippy::useless_conversion)]
-        links: stat.st_nlink.into(),
-    }
-}
-
-fn require_writable(stat: &Stat, path: &Path) -> Result<(), FileError> {
-    if stat.st_mode & 0o222 != 0 {
-        return Ok(());
-    }
-    let mode = stat.st_mode & 0o7777;
-    Err(FileError::WriteProtected { path: path.to_owned(), mode })
-}
-
-fn read_all(file: &mut std::fs::File, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-    let len = file.metadata().map_err(|e| FileError::io(path, e))?.len();
-    let too_large = |len| FileError::TooLarge { path: path.to_owned(), len, limit };
-    if len > limit {
-        return Err(too_large(len));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-    file.take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|e| FileError::io(path, e))?;
-    if bytes.len() as u64 > limit {
-        return Err(too_large(bytes.len() as u64));
-    }
-    Ok(bytes)
+    /// How many names (hard links) the file has besides the one it was reached by. They may lie
+    /// anywhere on the same file system.
+    pub further_names: u64,
 }

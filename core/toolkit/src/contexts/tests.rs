@@ -22,13 +22,13 @@ impl Clock for FixedClock {
 }
 
 async fn environment(ws: &Workspace) -> String {
-    let text = Environment::new(ws.roots.clone(), Arc::new(FixedClock)).collect().await.unwrap();
+    let text = Environment::new(ws.world(), Arc::new(FixedClock)).collect().await.unwrap();
     let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     text.replace(ws.base.to_str().unwrap(), "/base").replace(&platform, "PLATFORM")
 }
 
 async fn instructions(ws: &Workspace) -> Option<String> {
-    Instructions::new(ws.roots.clone()).collect().await
+    Instructions::new(ws.world()).collect().await
 }
 
 #[tokio::test]

@@ -9,9 +9,9 @@ use bridle_agent::{
     Access, Display, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolKind,
     ToolOutcome,
 };
-use bridle_compose::{Clock, Sleep, SystemClock};
+use bridle_compose::{Clock, Plugins, Row, Scope, Sleep, SystemClock, TaskSet};
 use bridle_session::{Content, ToolErrorCode};
-use bridle_toolkit::{ToolWorld, tools};
+use bridle_toolkit::plugins;
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
 use expect_test::{Expect, expect};
@@ -24,19 +24,20 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Self {
-        Self::on(Arc::new(SystemClock))
+    async fn new() -> Self {
+        Self::on(Arc::new(SystemClock)).await
     }
 
-    fn on(clock: Arc<dyn Clock>) -> Self {
+    async fn on(clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let supervisor = PathBuf::from(env!("CARGO_BIN_EXE_bridle-toolkit-supervisor"));
         let environment = Environment::from_variables(std::iter::empty::<(OsString, OsString)>());
-        let world = ToolWorld {
-            roots: Arc::new(Roots::new(folder.path().to_owned(), Vec::new())),
-            processes: Processes::with_clock(supervisor, environment, clock),
-        };
-        let tool = tools(&world).into_iter().find(|tool| tool.spec().name == "shell").unwrap();
+        let processes = Processes::with_clock(supervisor, environment, clock);
+        let scope = Scope::root("session", plugins(Plugins::new()), TaskSet::new());
+        scope.provide("processes", Arc::new(processes)).await;
+        scope.provide("roots", Arc::new(Roots::new(folder.path().to_owned(), Vec::new()))).await;
+        scope.mount(vec![Row::new("shell")]).await;
+        let tool = scope.all::<dyn Tool>().remove(0);
         Self { folder, tool }
     }
 
@@ -72,33 +73,34 @@ fn shown(display: &Display) -> &str {
 
 #[tokio::test]
 async fn a_command_that_succeeds_answers_output_and_code() {
-    let outcome = Rig::new().run("printf '\\033[32mgreen\\033[0m 1%%\\r100%%\\n'").await.unwrap();
+    let outcome =
+        Rig::new().await.run("printf '\\033[32mgreen\\033[0m 1%%\\r100%%\\n'").await.unwrap();
     assert_eq!(text(&outcome), "100%\n[exit code 0]\n");
     assert_eq!(shown(&outcome.display), "```\n100%\n[exit code 0]\n```");
     assert_eq!(outcome.display.kind, ToolKind::Execute);
     assert_eq!(outcome.value["exit_code"], 0);
     assert_eq!(outcome.display.raw_output, Some(outcome.value));
 
-    let outcome = Rig::new().run("true").await.unwrap();
+    let outcome = Rig::new().await.run("true").await.unwrap();
     assert_eq!(text(&outcome), "(no output)\n[exit code 0]\n");
 }
 
 #[tokio::test]
 async fn a_command_that_fails_is_a_failed_call_with_its_output() {
-    let failure = Rig::new().run("echo before; exit 3").await.unwrap_err();
+    let failure = Rig::new().await.run("echo before; exit 3").await.unwrap_err();
     assert_eq!(failure.code, ToolErrorCode::Failed);
     assert_eq!(failure.message, "before\n[exit code 3]\n");
     let display = failure.display.unwrap();
     assert_eq!(shown(&display), "```\nbefore\n[exit code 3]\n```");
     assert_eq!(display.raw_output.unwrap()["exit_code"], 3);
 
-    let failure = Rig::new().run("kill -SEGV $$").await.unwrap_err();
+    let failure = Rig::new().await.run("kill -SEGV $$").await.unwrap_err();
     assert_eq!(failure.message, "(no output)\n[ended by signal 11]\n");
 }
 
 #[tokio::test]
 async fn what_was_left_in_the_background_is_said() {
-    let outcome = Rig::new().run("sleep 600 & echo up").await.unwrap();
+    let outcome = Rig::new().await.run("sleep 600 & echo up").await.unwrap();
     assert_eq!(
         text(&outcome),
         "up\n[exit code 0]\n[1 background process was still running and was ended]\n"
@@ -121,7 +123,7 @@ impl Clock for Hasty {
 
 #[tokio::test]
 async fn a_time_out_says_what_would_help() {
-    let rig = Rig::on(Arc::new(Hasty));
+    let rig = Rig::on(Arc::new(Hasty)).await;
     let planned = rig.plan(json!({ "command": "sleep 600", "timeout_s": 7 })).await.unwrap();
     let failure = planned.run(Grant::for_tests(), context()).await.unwrap_err();
     assert_eq!(failure.code, ToolErrorCode::Failed);
@@ -135,7 +137,7 @@ async fn a_time_out_says_what_would_help() {
 
 #[tokio::test]
 async fn a_cancel_is_an_abort_that_keeps_the_output() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let token = CancellationToken::new();
     let planned = rig.plan(json!({ "command": "echo begun; sleep 600" })).await.unwrap();
     let cancel = token.clone();
@@ -158,7 +160,7 @@ async fn live_output_is_a_bounded_tail() {
     let texts = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&texts);
     let progress = Progress::new(move |text| sink.lock().unwrap().push(text));
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let planned = rig.plan(json!({ "command": "seq 100000" })).await.unwrap();
     let context = ToolContext { token: CancellationToken::new(), progress };
     planned.run(Grant::for_tests(), context).await.unwrap();
@@ -169,13 +171,13 @@ async fn live_output_is_a_bounded_tail() {
 
 #[tokio::test]
 async fn a_fence_in_the_output_does_not_end_the_fence_around_it() {
-    let outcome = Rig::new().run("echo '````'").await.unwrap();
+    let outcome = Rig::new().await.run("echo '````'").await.unwrap();
     assert_eq!(shown(&outcome.display), "`````\n````\n[exit code 0]\n`````");
 }
 
 #[tokio::test]
 async fn a_plan_shows_the_whole_command_and_runs_it_unchanged() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let command = "printf 'a\u{202e}b' >out\necho '\u{1b}' >>out";
     let planned = rig.plan(json!({ "command": command })).await.unwrap();
     let display = planned.display();
@@ -194,7 +196,7 @@ async fn a_plan_shows_the_whole_command_and_runs_it_unchanged() {
 
 #[tokio::test]
 async fn needs_and_reason_reach_the_gate() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let arguments = json!({ "command": "true", "needs": ["network"], "reason": "fetches" });
     let run = |network, unconfined, reason: Option<&str>| {
         vec![Access::Run { network, unconfined, reason: reason.map(str::to_owned) }]
@@ -208,7 +210,7 @@ async fn needs_and_reason_reach_the_gate() {
 
 #[tokio::test]
 async fn bad_arguments_are_refused_with_a_hint() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.refused(json!({ "cmd": "ls" }), expect![[r#"BadArguments: The arguments of `shell` do not fit at `cmd`: unknown field `cmd`, expected one of `command`, `timeout_s`, `needs`, `reason`, `background` at line 1 column 6. Expected {command, timeout_s?, needs?: ["network" | "unconfined"], reason?}. Nothing was done."#]]).await;
     rig.refused(json!({ "command": ["ls"] }), expect![[r#"BadArguments: The arguments of `shell` do not fit at `command`: invalid type: sequence, expected a string at line 1 column 11. Expected {command, timeout_s?, needs?: ["network" | "unconfined"], reason?}. Nothing was done."#]]).await;
     rig.refused(json!({ "command": "ls", "needs": ["root"] }), expect![[r#"BadArguments: The arguments of `shell` do not fit at `needs[0]`: unknown variant `root`, expected `network` or `unconfined` at line 1 column 31. Expected {command, timeout_s?, needs?: ["network" | "unconfined"], reason?}. Nothing was done."#]]).await;
@@ -233,7 +235,7 @@ async fn bad_arguments_are_refused_with_a_hint() {
 
 #[tokio::test]
 async fn a_folder_that_is_gone_is_named() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let path = rig.folder.path().to_owned();
     let planned = rig.plan(json!({ "command": "true" })).await.unwrap();
     drop(rig);
@@ -244,7 +246,7 @@ async fn a_folder_that_is_gone_is_named() {
 
 #[tokio::test]
 async fn what_a_model_is_told() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let spec = rig.tool.spec();
     expect![[r#"
         Runs a command with bash (sh where there is none) in the working directory and returns its output (stdout and stderr together) and its exit code. There is no terminal and no input: use flags that avoid prompts, pagers and editors. Each call is a new shell: directory and variables do not carry over. When it ends, processes that it left in the background are ended. Long output keeps its beginning and its end. Prefer `read`, `search`, `glob` and `edit` for files.

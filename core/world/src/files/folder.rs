@@ -46,10 +46,7 @@ pub struct Listing {
 }
 
 /// Lists a folder, hidden entries included.
-///
-/// # Errors
-/// [`FileError`]: `Io` for something that is no folder.
-pub fn list(path: &Path, limit: usize) -> Result<Listing, FileError> {
+pub(super) fn list(path: &Path, limit: usize) -> Result<Listing, FileError> {
     let failed = |error| FileError::io(path, error);
     let folder = open_without_links(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
     let mut names: Vec<(bool, OsString)> = Vec::new();

@@ -1,16 +1,25 @@
 //! A window of lines out of a file of any size, in bounded memory.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Read};
 
+use super::NotText;
 use super::text::{BINARY_PROBE_BYTES, looks_binary, without_mark};
-use super::{FileError, NotText, open_regular};
 
 /// The most bytes of a file that are gone through, to find a window or to count lines.
 const MAX_SCAN_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How much of a file [`read_lines`] returns.
+/// Which lines of a file to read: from `first` to `last`, as far as the limits allow.
+#[derive(Clone, Copy, Debug)]
+pub struct LineWindow {
+    /// The first line, from 1.
+    pub first: u64,
+    /// The last line, inclusive; `None` for the end of the file.
+    pub last: Option<u64>,
+    /// How much is read at most.
+    pub limits: LineLimits,
+}
+
+/// How much of a file is read at most.
 #[derive(Clone, Copy, Debug)]
 pub struct LineLimits {
     /// At most this many lines.
@@ -45,39 +54,58 @@ pub struct Lines {
     pub lossy: bool,
 }
 
-/// Reads the lines `first..=last` (from 1), as far as the limits allow. A byte order mark is not
-/// part of the first line. Stops early when `cancelled` says so.
-///
-/// # Errors
-/// The outer [`FileError`] when it cannot be read, the inner [`NotText`] when it is binary.
-pub fn read_lines(
-    path: &Path,
-    first: u64,
-    last: Option<u64>,
-    limits: LineLimits,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<Result<Lines, NotText>, FileError> {
-    let file = open_regular(path)?;
-    let mut reader = BufReader::with_capacity(64 * 1024, file);
-    let failed = |error| FileError::io(path, error);
-    if let Some(not_text) = skip_mark(&mut reader).map_err(failed)? {
-        return Ok(Err(not_text));
-    }
-    let mut window = Window { first, last, limits, bytes: 0, found: Lines::default() };
-    let mut scanned = 0;
-    let mut line = RawLine::default();
-    while line.read(&mut reader, limits.line_bytes, &mut scanned).map_err(failed)? {
-        window.take(&line);
-        if scanned > MAX_SCAN_BYTES || cancelled() {
-            window.found.more = true;
-            break;
+impl Lines {
+    /// Reads a window out of a whole text. A byte order mark is not part of the first line. Stops
+    /// early when `cancelled` says so.
+    ///
+    /// # Errors
+    /// The outer error when `text` cannot be read, the inner [`NotText`] when it is binary.
+    pub fn read(
+        text: impl Read,
+        window: &LineWindow,
+        cancelled: &dyn Fn() -> bool,
+    ) -> io::Result<Result<Self, NotText>> {
+        let mut reader = BufReader::with_capacity(64 * 1024, text);
+        if let Some(not_text) = skip_mark(&mut reader)? {
+            return Ok(Err(not_text));
         }
+        let mut lines = Self::default();
+        let (mut scanned, mut bytes) = (0, 0);
+        let mut line = RawLine::default();
+        while line.read(&mut reader, window.limits.line_bytes, &mut scanned)? {
+            lines.take(&line, window, &mut bytes);
+            if scanned > MAX_SCAN_BYTES || cancelled() {
+                lines.more = true;
+                break;
+            }
+        }
+        Ok(Ok(lines))
     }
-    Ok(Ok(window.found))
+
+    /// Counts the next line, and keeps it where it belongs to the window. `bytes` is the size of
+    /// what is kept.
+    fn take(&mut self, line: &RawLine, window: &LineWindow, bytes: &mut usize) {
+        self.total += 1;
+        let number = self.total;
+        let wanted = number >= window.first && window.last.is_none_or(|last| number <= last);
+        // A line is only taken next to the one before it, so that the window has no gaps.
+        let next = window.first + self.lines.len() as u64;
+        if !wanted || number != next || self.lines.len() >= window.limits.lines {
+            return;
+        }
+        let (text, omitted, crlf) = line.text();
+        if *bytes > 0 && *bytes + text.len() > window.limits.bytes {
+            return;
+        }
+        *bytes += text.len() + 1;
+        self.crlf |= crlf;
+        self.lossy |= text.contains('\u{fffd}');
+        self.lines.push(Line { text, omitted });
+    }
 }
 
 /// Leaves the reader after the mark, or says why the file is no text.
-fn skip_mark(reader: &mut BufReader<File>) -> std::io::Result<Option<NotText>> {
+fn skip_mark(reader: &mut BufReader<impl Read>) -> io::Result<Option<NotText>> {
     debug_assert!(reader.capacity() >= BINARY_PROBE_BYTES);
     let start = reader.fill_buf()?;
     if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
@@ -89,35 +117,6 @@ fn skip_mark(reader: &mut BufReader<File>) -> std::io::Result<Option<NotText>> {
     let mark = start.len() - without_mark(start).len();
     reader.consume(mark);
     Ok(None)
-}
-
-struct Window {
-    first: u64,
-    last: Option<u64>,
-    limits: LineLimits,
-    bytes: usize,
-    found: Lines,
-}
-
-impl Window {
-    fn take(&mut self, line: &RawLine) {
-        self.found.total += 1;
-        let number = self.found.total;
-        let wanted = number >= self.first && self.last.is_none_or(|last| number <= last);
-        // A line is only taken next to the one before it, so that the window has no gaps.
-        let next = self.first + self.found.lines.len() as u64;
-        if !wanted || number != next || self.found.lines.len() >= self.limits.lines {
-            return;
-        }
-        let (text, omitted, crlf) = line.text();
-        if self.bytes > 0 && self.bytes + text.len() > self.limits.bytes {
-            return;
-        }
-        self.bytes += text.len() + 1;
-        self.found.crlf |= crlf;
-        self.found.lossy |= text.contains('\u{fffd}');
-        self.found.lines.push(Line { text, omitted });
-    }
 }
 
 /// The kept start of a line and how long the line really is.
@@ -137,7 +136,7 @@ impl RawLine {
         reader: &mut impl BufRead,
         keep: usize,
         scanned: &mut u64,
-    ) -> std::io::Result<bool> {
+    ) -> io::Result<bool> {
         *self = Self { kept: std::mem::take(&mut self.kept), ..Self::default() };
         self.kept.clear();
         let mut any = false;
@@ -195,10 +194,7 @@ mod tests {
     const LIMITS: LineLimits = LineLimits { lines: 100, bytes: 1000, line_bytes: 10 };
 
     fn read(bytes: &[u8], first: u64, last: Option<u64>, limits: LineLimits) -> Lines {
-        let dir = tempfile::tempdir().unwrap();
-        let path = fs_err::canonicalize(dir.path()).unwrap().join("file");
-        fs_err::write(&path, bytes).unwrap();
-        read_lines(&path, first, last, limits, &|| false).unwrap().unwrap()
+        Lines::read(bytes, &LineWindow { first, last, limits }, &|| false).unwrap().unwrap()
     }
 
     fn texts(lines: &Lines) -> Vec<&str> {

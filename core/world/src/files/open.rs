@@ -7,7 +7,14 @@ use std::path::{Component, Path};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::Errno;
 
-use super::{FileError, Identity};
+use super::FileError;
+
+/// Which file an inode is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
 
 /// Opens an absolute path; fails with `LOOP` or `NOTDIR` when any component is a link.
 pub(super) fn open_without_links(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {

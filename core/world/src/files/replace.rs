@@ -16,23 +16,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, Stat, fsync, mkdirat, openat};
 use rustix::io::Errno;
 
-use super::open::{identity, identity_of, open_folder, require_regular};
+use super::FileError;
+use super::open::{Identity, identity, identity_of, open_folder, require_regular};
+use super::read::{Stamp, links, read_all, require_writable};
 use super::temporary::Temporary;
-use super::{FileError, Identity, Version, read_all, require_writable, version};
 
 /// The place of a file that does not exist yet: the deepest folder on its path that does, bound
 /// by identity.
-#[derive(Clone, Debug)]
-pub struct Anchor {
+#[derive(Debug)]
+pub(super) struct Anchor {
     folder: PathBuf,
     identity: Identity,
 }
 
 /// Binds the place of a file to be created.
-///
-/// # Errors
-/// [`FileError`]: `Exists` when something is there already.
-pub fn anchor(path: &Path) -> Result<Anchor, FileError> {
+pub(super) fn anchor(path: &Path) -> Result<Anchor, FileError> {
     let mut ancestors = path.ancestors();
     if fs_err::symlink_metadata(path).is_ok() {
         return Err(FileError::Exists(path.to_owned()));
@@ -45,12 +43,8 @@ pub fn anchor(path: &Path) -> Result<Anchor, FileError> {
 }
 
 /// Creates a file with these bytes, and the folders that are missing above it. Never replaces
-/// anything.
-///
-/// # Errors
-/// [`FileError`]: `Exists` when a file appeared meanwhile, `Moved` when the anchor is another
-/// folder now. Folders that were already created stay.
-pub fn create(path: &Path, anchor: &Anchor, bytes: &[u8]) -> Result<Version, FileError> {
+/// anything. Folders that were already created stay when it fails.
+pub(super) fn create(path: &Path, anchor: &Anchor, bytes: &[u8]) -> Result<(), FileError> {
     let failed = |error: Errno| FileError::io(path, error);
     let (parent, name) = split(path)?;
     let missing =
@@ -65,10 +59,8 @@ pub fn create(path: &Path, anchor: &Anchor, bytes: &[u8]) -> Result<Version, Fil
     let mut temporary =
         Temporary::new(&folder, name, Mode::from_raw_mode(0o666)).map_err(failed)?;
     temporary.write(bytes).map_err(|e| FileError::io(path, e))?;
-    let stat = temporary.stat().map_err(failed)?;
     temporary.publish_new().map_err(failed)?;
-    sync_folder(&folder).map_err(failed)?;
-    Ok(version(&stat, bytes))
+    sync_folder(&folder).map_err(failed)
 }
 
 fn enter_or_create(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
@@ -81,31 +73,22 @@ fn enter_or_create(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd
     openat(folder, name, flags, Mode::empty())
 }
 
-/// Replaces the content of an existing file, if it still is the `version` that the change was
-/// computed on. Mode, owner, extended attributes and hard links stay.
-///
-/// # Errors
-/// [`FileError`]: `Stale` when the content changed, `Moved` when the path leads to another file
-/// now, `Linked` when the file has got a further name, `WriteProtected` when nobody may write it.
-/// Nothing was written then.
-pub fn replace(path: &Path, version: &Version, bytes: &[u8]) -> Result<Version, FileError> {
+/// Replaces the content of an existing file, if it still is as `stamp` says. Mode, owner, extended
+/// attributes and hard links stay.
+pub(super) fn replace(path: &Path, stamp: &Stamp, bytes: &[u8]) -> Result<(), FileError> {
     let (parent, name) = split(path)?;
     let folder = open_folder(parent)?;
-    let target = Target { path, folder: &folder, name, version };
+    let target = Target { path, folder: &folder, name, stamp };
     let (_, stat) = target.open(OFlags::RDONLY)?;
     require_writable(&stat, path)?;
-    let stat = match target.replace_by_rename(&stat, bytes)? {
-        Some(stat) => stat,
-        None => target.write_in_place(bytes)?,
-    };
-    Ok(self::version(&stat, bytes))
+    if target.replace_by_rename(&stat, bytes)? { Ok(()) } else { target.write_in_place(bytes) }
 }
 
 struct Target<'a> {
     path: &'a Path,
     folder: &'a OwnedFd,
     name: &'a OsStr,
-    version: &'a Version,
+    stamp: &'a Stamp,
 }
 
 impl Target<'_> {
@@ -115,11 +98,10 @@ impl Target<'_> {
         let fd = openat(self.folder, self.name, flags, Mode::empty())
             .map_err(|e| FileError::io(self.path, e))?;
         let stat = require_regular(&fd, self.path)?;
-        if identity_of(&stat) != self.version.identity {
+        if identity_of(&stat) != self.stamp.identity {
             return Err(FileError::Moved(self.path.to_owned()));
         }
-        #[allow(clippy::useless_conversion)]
-        if u64::from(stat.st_nlink) > self.version.links.max(1) {
+        if links(&stat) > self.stamp.links.max(1) {
             return Err(FileError::Linked(self.path.to_owned()));
         }
         Ok((File::from(fd), stat))
@@ -127,43 +109,42 @@ impl Target<'_> {
 
     fn check_content(&self, file: &mut File) -> Result<(), FileError> {
         let stale = || FileError::Stale(self.path.to_owned());
-        let bytes = read_all(file, self.path, self.version.len).map_err(|error| match error {
+        let bytes = read_all(file, self.path, self.stamp.len).map_err(|error| match error {
             FileError::TooLarge { .. } => stale(),
             error => error,
         })?;
-        if blake3::hash(&bytes) == self.version.hash { Ok(()) } else { Err(stale()) }
+        if blake3::hash(&bytes) == self.stamp.hash { Ok(()) } else { Err(stale()) }
     }
 
-    /// `None` when the file must be written in place.
-    fn replace_by_rename(&self, stat: &Stat, bytes: &[u8]) -> Result<Option<Stat>, FileError> {
+    /// `false` when the file must be written in place.
+    fn replace_by_rename(&self, stat: &Stat, bytes: &[u8]) -> Result<bool, FileError> {
         if stat.st_nlink > 1 {
-            return Ok(None);
+            return Ok(false);
         }
         let private = Mode::RUSR | Mode::WUSR;
         let mut temporary = match Temporary::new(self.folder, self.name, private) {
             Ok(temporary) => temporary,
-            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
+            Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(false),
             Err(error) => return Err(FileError::io(self.path, error)),
         };
         temporary.write(bytes).map_err(|e| FileError::io(self.path, e))?;
         let (mut current, stat) = self.open(OFlags::RDONLY)?;
         if temporary.take_after(&current, &stat).is_err() {
-            return Ok(None);
+            return Ok(false);
         }
         self.check_content(&mut current)?;
-        let written = temporary.stat().map_err(|e| FileError::io(self.path, e))?;
         match temporary.publish_over() {
             Ok(()) => {}
             // A bind-mounted file cannot be renamed over.
-            Err(Errno::BUSY) => return Ok(None),
+            Err(Errno::BUSY) => return Ok(false),
             Err(error) => return Err(FileError::io(self.path, error)),
         }
         sync_folder(self.folder).map_err(|e| FileError::io(self.path, e))?;
-        Ok(Some(written))
+        Ok(true)
     }
 
-    fn write_in_place(&self, bytes: &[u8]) -> Result<Stat, FileError> {
-        let (mut file, stat) = self.open(OFlags::RDWR)?;
+    fn write_in_place(&self, bytes: &[u8]) -> Result<(), FileError> {
+        let (mut file, _) = self.open(OFlags::RDWR)?;
         self.check_content(&mut file)?;
         let write = |file: &mut File| -> io::Result<()> {
             file.rewind()?;
@@ -171,8 +152,7 @@ impl Target<'_> {
             file.set_len(bytes.len() as u64)?;
             file.sync_all()
         };
-        write(&mut file).map_err(|e| FileError::io(self.path, e))?;
-        Ok(stat)
+        write(&mut file).map_err(|e| FileError::io(self.path, e))
     }
 }
 
@@ -198,9 +178,13 @@ mod tests {
     use rustix::fs::XattrFlags;
 
     use super::*;
-    use crate::files::read;
+    use crate::files::read::read_for_change;
 
     const LIMIT: u64 = 1 << 20;
+
+    fn stamp(path: &Path) -> Stamp {
+        read_for_change(path, LIMIT).unwrap().1
+    }
 
     fn folder() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -228,12 +212,11 @@ mod tests {
         fs_err::write(&path, "old").unwrap();
         set_mode(&path, 0o751);
         let attribute = rustix::fs::setxattr(&path, "user.note", b"v", XattrFlags::empty()).is_ok();
-        let before = read(&path, LIMIT).unwrap();
-        let after = replace(&path, &before.version, b"new").unwrap();
+        let before = stamp(&path);
+        replace(&path, &before, b"new").unwrap();
         assert_eq!(fs_err::read(&path).unwrap(), b"new");
         assert_eq!(fs_err::metadata(&path).unwrap().mode() & 0o7777, 0o751);
-        assert_eq!(read(&path, LIMIT).unwrap().version, after);
-        assert_ne!(after.identity, before.version.identity, "renamed, not written in place");
+        assert_ne!(stamp(&path).identity, before.identity, "renamed, not written in place");
         assert_eq!(names(&base), ["file"]);
         if attribute {
             let mut value = [0_u8; 8];
@@ -248,8 +231,8 @@ mod tests {
         let (path, other) = (base.join("file"), base.join("other"));
         fs_err::write(&path, "a longer old text").unwrap();
         fs_err::hard_link(&path, &other).unwrap();
-        let before = read(&path, LIMIT).unwrap();
-        replace(&path, &before.version, b"new").unwrap();
+        let before = stamp(&path);
+        replace(&path, &before, b"new").unwrap();
         assert_eq!(fs_err::read(&other).unwrap(), b"new");
         assert_eq!(fs_err::metadata(&other).unwrap().nlink(), 2);
     }
@@ -263,10 +246,10 @@ mod tests {
             if links == 2 {
                 fs_err::hard_link(&path, base.join("other")).unwrap();
             }
-            let before = read(&path, LIMIT).unwrap();
+            let before = stamp(&path);
             for theirs in ["ole", "something longer"] {
                 fs_err::write(&path, theirs).unwrap();
-                let error = replace(&path, &before.version, b"new").unwrap_err();
+                let error = replace(&path, &before, b"new").unwrap_err();
                 assert!(matches!(error, FileError::Stale(_)), "{error}");
                 assert_eq!(fs_err::read_to_string(&path).unwrap(), theirs);
             }
@@ -280,14 +263,14 @@ mod tests {
         let (path, secret) = (base.join("file"), base.join("secret"));
         fs_err::write(&path, "old").unwrap();
         fs_err::write(&secret, "old").unwrap();
-        let before = read(&path, LIMIT).unwrap();
+        let before = stamp(&path);
         fs_err::remove_file(&path).unwrap();
         symlink(&secret, &path).unwrap();
-        let error = replace(&path, &before.version, b"new").unwrap_err();
+        let error = replace(&path, &before, b"new").unwrap_err();
         assert!(matches!(error, FileError::Moved(_)), "{error}");
         fs_err::remove_file(&path).unwrap();
         fs_err::rename(&secret, &path).unwrap();
-        let error = replace(&path, &before.version, b"new").unwrap_err();
+        let error = replace(&path, &before, b"new").unwrap_err();
         assert!(matches!(error, FileError::Moved(_)), "{error}");
         assert_eq!(fs_err::read(&path).unwrap(), b"old");
     }
@@ -299,11 +282,11 @@ mod tests {
         fs_err::create_dir(base.join("outside")).unwrap();
         let (file, new) = (base.join("sub/file"), base.join("sub/deep/new"));
         fs_err::write(&file, "old").unwrap();
-        let before = read(&file, LIMIT).unwrap();
+        let before = stamp(&file);
         let place = anchor(&new).unwrap();
         fs_err::rename(base.join("sub"), base.join("moved")).unwrap();
         symlink("moved", base.join("sub")).unwrap();
-        let error = replace(&file, &before.version, b"new").unwrap_err();
+        let error = replace(&file, &before, b"new").unwrap_err();
         assert!(matches!(error, FileError::Moved(_)), "{error}");
         let error = create(&new, &place, b"new").unwrap_err();
         assert!(matches!(error, FileError::Moved(_)), "{error}");
@@ -316,10 +299,10 @@ mod tests {
         let (_dir, base) = folder();
         let path = base.join("file");
         fs_err::write(&path, "old").unwrap();
-        let before = read(&path, LIMIT).unwrap();
-        assert_eq!(before.version.further_names(), 0);
+        let before = stamp(&path);
+        assert_eq!(before.links, 1);
         fs_err::hard_link(&path, base.join("other")).unwrap();
-        let error = replace(&path, &before.version, b"new").unwrap_err();
+        let error = replace(&path, &before, b"new").unwrap_err();
         assert!(matches!(error, FileError::Linked(_)), "{error}");
         assert_eq!(fs_err::read(base.join("other")).unwrap(), b"old");
     }
@@ -329,9 +312,9 @@ mod tests {
         let (_dir, base) = folder();
         let path = base.join("file");
         fs_err::write(&path, "old").unwrap();
+        let before = stamp(&path);
         set_mode(&path, 0o444);
-        let before = read(&path, LIMIT).unwrap();
-        let error = replace(&path, &before.version, b"new").unwrap_err();
+        let error = replace(&path, &before, b"new").unwrap_err();
         assert!(matches!(error, FileError::WriteProtected { mode: 0o444, .. }), "{error}");
         assert_eq!(fs_err::read(&path).unwrap(), b"old");
     }
@@ -356,8 +339,8 @@ mod tests {
         let (_dir, base) = folder();
         let path = base.join("n".repeat(255));
         fs_err::write(&path, "old").unwrap();
-        let before = read(&path, LIMIT).unwrap();
-        replace(&path, &before.version, b"new").unwrap();
+        let before = stamp(&path);
+        replace(&path, &before, b"new").unwrap();
         assert_eq!(fs_err::read(&path).unwrap(), b"new");
     }
 }

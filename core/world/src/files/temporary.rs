@@ -179,7 +179,8 @@ fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{anchor, create, read, replace};
+    use crate::files::read::read_for_change;
+    use crate::files::replace::{anchor, create, replace};
 
     #[test]
     fn the_next_write_removes_what_a_killed_one_left_and_nothing_else() {
@@ -194,8 +195,8 @@ mod tests {
         // Another writer is at work in the folder.
         let busy = fs_err::File::open(left("2")).unwrap();
         flock(&busy, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let before = read(&base.join("file"), 10).unwrap();
-        replace(&base.join("file"), &before.version, b"new").unwrap();
+        let (_, before) = read_for_change(&base.join("file"), 10).unwrap();
+        replace(&base.join("file"), &before, b"new").unwrap();
         assert!(!left("1").exists() && left("2").exists() && left("3").exists());
         drop(busy);
         let new = base.join("new");

@@ -65,8 +65,8 @@ impl FolderRules {
         let mut any = false;
         for name in IGNORE_FILES {
             let path = folder.join(name);
-            let Ok(file) = files::read(&path, MAX_IGNORE_BYTES) else { continue };
-            for line in String::from_utf8_lossy(&file.bytes).lines() {
+            let Ok(bytes) = files::read(&path, MAX_IGNORE_BYTES) else { continue };
+            for line in String::from_utf8_lossy(&bytes).lines() {
                 any = true;
                 // A malformed line is passed over, as git does.
                 if let Err(error) = builder.add_line(Some(path.clone()), line) {

@@ -1,0 +1,163 @@
+//! What the tools over files share: from argument text to a call, and around the call's body.
+//!
+//! A tool is its arguments ([`FileArguments`]) and the calls that they plan ([`FileCall`]);
+//! `FileTool` and `Planned` make a [`Tool`] and a [`PlannedCall`] of them, and [`FilePlugin`]
+//! puts the tool into a scope.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
+    ToolOutcome,
+};
+use bridle_compose::{ActivateError, Plugin, Setup};
+use bridle_model::ToolSpec;
+use bridle_world::Roots;
+use bridle_world::files::Files;
+use tokio_util::sync::CancellationToken;
+
+use crate::arguments::{Arguments, peek};
+use crate::blocking::blocking;
+use crate::target::{Target, locations, one_line};
+
+/// What file tools work on.
+#[derive(Clone)]
+pub(crate) struct FileWorld {
+    pub(crate) roots: Arc<Roots>,
+    pub(crate) files: Arc<dyn Files>,
+}
+
+/// The arguments of a file tool, and with them all that is its own.
+pub(crate) trait FileArguments: Arguments + Send + 'static {
+    /// What a model is told.
+    const DESCRIPTION: &'static str;
+    /// What a call does, as the first word of its title.
+    const VERB: &'static str;
+    /// `Edit` for a tool that changes files; every other only looks.
+    const KIND: ToolKind;
+
+    /// Checks the arguments and prepares the call. Blocks on the file system.
+    ///
+    /// # Errors
+    /// As [`Tool::plan`].
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure>;
+}
+
+/// A checked call of a file tool.
+pub(crate) trait FileCall: Send + Sync + 'static {
+    /// The place it is about.
+    fn target(&self) -> &Target;
+
+    /// As [`PlannedCall::display`].
+    fn display(&self) -> Display;
+
+    /// The body. Blocks on the file system.
+    ///
+    /// # Errors
+    /// As [`PlannedCall::run`].
+    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure>;
+}
+
+/// The tool of these arguments.
+pub(crate) fn tool<A: FileArguments>(world: FileWorld) -> Arc<dyn Tool> {
+    Arc::new(FileTool::<A> { world, spec: A::spec(A::DESCRIPTION), arguments: PhantomData })
+}
+
+struct FileTool<A> {
+    world: FileWorld,
+    spec: ToolSpec,
+    arguments: PhantomData<fn() -> A>,
+}
+
+#[async_trait]
+impl<A: FileArguments> Tool for FileTool<A> {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn plan(
+        &self,
+        arguments: &str,
+        _: &ToolContext,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        let arguments = A::decode(arguments)?;
+        let world = self.world.clone();
+        let call = blocking(move || arguments.plan(&world)).await?;
+        Ok(Box::new(Planned { changes: A::KIND == ToolKind::Edit, call }))
+    }
+
+    fn outline(&self, arguments: &str) -> Display {
+        let searches = A::KIND == ToolKind::Search;
+        let named = |name| peek(arguments, name).filter(|text| !text.is_empty());
+        let title = match named(if searches { "pattern" } else { "path" }) {
+            Some(subject) => format!("{} {}", A::VERB, one_line(&subject)),
+            None => A::TOOL.to_owned(),
+        };
+        let mut display = Display::new(title, A::KIND);
+        // A search that names no path is one of the working directory.
+        if let Some(path) = named("path").or_else(|| searches.then(String::new)) {
+            display.locations = locations(&self.world.roots.cwd().join(path), None);
+        }
+        display
+    }
+}
+
+/// A call of a file tool as the driver sees it.
+struct Planned {
+    changes: bool,
+    call: Box<dyn FileCall>,
+}
+
+#[async_trait]
+impl PlannedCall for Planned {
+    fn display(&self) -> Display {
+        self.call.display()
+    }
+
+    fn access(&self) -> Vec<Access> {
+        let target = self.call.target();
+        if self.changes { target.write_access() } else { target.read_access() }
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        if self.changes { Concurrency::Exclusive } else { Concurrency::Parallel }
+    }
+
+    async fn run(
+        self: Box<Self>,
+        _: Grant,
+        context: ToolContext,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        if context.token.is_cancelled() {
+            return Err(ToolFailure::aborted("The call was cancelled; nothing was done."));
+        }
+        blocking(move || self.call.run(&context.token)).await
+    }
+}
+
+/// Puts the tool of these arguments into the scope of a session.
+pub(crate) struct FilePlugin<A>(PhantomData<fn() -> A>);
+
+impl<A> FilePlugin<A> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+#[async_trait]
+impl<A: FileArguments> Plugin for FilePlugin<A> {
+    const NAME: &'static str = A::TOOL;
+    type Config = ();
+    type Needs = (Arc<Roots>, Arc<dyn Files>);
+
+    async fn activate(
+        &self,
+        (): (),
+        (roots, files): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        Ok(setup.add(A::TOOL, tool::<A>(FileWorld { roots, files }))?)
+    }
+}
