@@ -2,8 +2,9 @@
 //! in a throw-away place and looks at the protocol, the files and the process table only. `tidy`
 //! and `faults` look at the repository instead.
 
-// A broken expectation must end the test.
+// A broken expectation must end the test; what a randomised test did is printed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cancels;
 mod commands;
@@ -12,14 +13,18 @@ mod disks;
 mod endings;
 mod failures;
 mod faults;
+mod image;
 mod input;
 mod interop;
 mod kills;
+mod load;
 mod permissions;
+mod power_cuts;
 mod repository;
 mod restarts;
 mod scene;
 mod secrets;
+mod store_process;
 mod tidy;
 mod transcripts;
 mod turns;

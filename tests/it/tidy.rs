@@ -46,7 +46,7 @@ const EDGES: [(&str, &[&str]); 10] = [
             "bridle-world",
         ],
     ),
-    ("bridle-tests", &["bridle", "bridle-session", "bridle-model-server"]),
+    ("bridle-tests", &["bridle", "bridle-session", "bridle-store", "bridle-model-server"]),
     ("bridle-model-server", &[]),
 ];
 

@@ -1,0 +1,200 @@
+//! A process that writes sessions through the store's public interface and says on a pipe what
+//! was acknowledged to it. It is this test binary again, told by its environment what to be.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use bridle_session::{
+    Content, Draft, Event, EventData, Header, MessageId, Session, SessionId, UnixMillis,
+    UserMessage, UserSource,
+};
+use bridle_store::{FileStore, Opened, SessionStore as _, StoreError};
+use tokio::task::JoinSet;
+
+const STATE: &str = "BRIDLE_TEST_STORE_STATE";
+const SEED: &str = "BRIDLE_TEST_STORE_SEED";
+
+/// How many sessions are written at once.
+const WRITERS: u64 = 3;
+
+/// After so many flushes a writer begins another session.
+const FLUSHES: u64 = 40;
+
+/// Not a test of its own: what this binary is when another test starts it.
+#[tokio::test]
+async fn writes_for_ever() {
+    let Some(state) = std::env::var_os(STATE) else { return };
+    let seed: u64 = std::env::var(SEED).unwrap().parse().unwrap();
+    let mut writers = JoinSet::new();
+    for number in 0..WRITERS {
+        let rng = fastrand::Rng::with_seed(seed.wrapping_add(number));
+        let state = PathBuf::from(&state);
+        let store = FileStore::new(&state);
+        writers.spawn(async move {
+            let mut writer = Worker { state, store, rng };
+            let error = writer.work().await.unwrap_err();
+            tell(&format!("failed {error}"));
+        });
+    }
+    writers.join_all().await;
+}
+
+struct Worker {
+    state: PathBuf,
+    store: FileStore,
+    rng: fastrand::Rng,
+}
+
+impl Worker {
+    /// Writes until something fails.
+    async fn work(&mut self) -> Result<(), StoreError> {
+        if let Some(id) = self.stored() {
+            match self.store.open(&id) {
+                Ok(opened) => self.write(opened).await?,
+                // Another worker has chosen the same, or the power went before there was a log.
+                Err(StoreError::Locked { .. } | StoreError::NotFound(_)) => (),
+                Err(error) => return Err(error),
+            }
+        }
+        loop {
+            let session = Session::new(self.header());
+            let writer = self.store.create(session.header())?;
+            writer.flush().await?;
+            tell(&format!("acked {} 0", session.header().id));
+            let recovery = bridle_store::Recovery::default();
+            self.write(Opened { writer, session, recovery }).await?;
+        }
+    }
+
+    async fn write(&mut self, opened: Opened) -> Result<(), StoreError> {
+        let Opened { writer, mut session, .. } = opened;
+        for _ in 0..FLUSHES {
+            for _ in 0..self.rng.usize(1..5) {
+                let filler = self.rng.usize(0..2_000);
+                writer.append(said(&mut session, filler))?;
+            }
+            writer.flush().await?;
+            tell(&format!("acked {} {}", session.header().id, session.len()));
+        }
+        Ok(())
+    }
+
+    /// Any stored session.
+    fn stored(&mut self) -> Option<SessionId> {
+        let folders = fs_err::read_dir(self.state.join("sessions")).into_iter().flatten();
+        let names = folders.map(|folder| folder.unwrap().file_name());
+        self.rng.choice(names.collect::<Vec<_>>()).and_then(|name| SessionId::parse(name.to_str()?))
+    }
+
+    fn header(&mut self) -> Header {
+        let id = format!("01980000-0000-7000-8000-{:012x}", self.rng.u64(..1 << 48));
+        Header {
+            format: Header::FORMAT,
+            id: SessionId::parse(&id).unwrap(),
+            created_at: UnixMillis(1_700_000_000_000),
+            cwd: "/work/project".into(),
+            extra_roots: Vec::new(),
+            parent: None,
+            origin: "test".into(),
+            delegation_depth: 0,
+        }
+    }
+}
+
+/// A message that carries its own position.
+fn said(session: &mut Session, filler: usize) -> Arc<Event> {
+    let text = format!("{} {}", session.len(), "text ".repeat(filler));
+    let message = UserMessage {
+        id: MessageId::new(format!("message-{}", session.len())),
+        content: vec![Content::text(text)],
+        source: UserSource::Human,
+    };
+    session.append(Draft::new(message), UnixMillis(1_700_000_000_000)).unwrap()
+}
+
+/// A line to the parent; the test harness writes to stdout as well, so it is marked.
+fn tell(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n> {line}").unwrap();
+    out.flush().unwrap();
+}
+
+/// The process, seen from outside.
+pub(crate) struct StoreProcess {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// How many events of which session were acknowledged.
+    pub(crate) acknowledged: BTreeMap<SessionId, u64>,
+}
+
+impl StoreProcess {
+    /// Starts it on the state folder.
+    #[expect(clippy::disallowed_methods, reason = "a test's own second process")]
+    pub(crate) fn start(state: &Path, seed: u64) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "store_process::writes_for_ever", "--nocapture"])
+            .envs([(STATE, state.as_os_str()), (SEED, OsStr::new(&seed.to_string()))])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines, acknowledged: BTreeMap::new() }
+    }
+
+    /// Waits for the next acknowledgement; false at the end.
+    pub(crate) fn hears(&mut self) -> bool {
+        for line in self.lines.by_ref() {
+            if let Some(rest) = line.unwrap().strip_prefix("> acked ") {
+                let (id, events) = rest.split_once(' ').unwrap();
+                let id = SessionId::parse(id).unwrap();
+                self.acknowledged.insert(id, events.parse().unwrap());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Ends it. What it has said since the last one that was heard is not taken in.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for StoreProcess {
+    /// Also when an assertion has failed, nothing stays behind.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// How many of the acknowledged events are not there. Panics when a log does not open or cannot
+/// be continued.
+pub(crate) fn lost(state: &Path, acknowledged: &BTreeMap<SessionId, u64>) -> u64 {
+    let store = FileStore::new(state);
+    let missing = |(id, events): (&SessionId, &u64)| match store.open(id) {
+        Ok(opened) => events.saturating_sub(continued(opened)),
+        // Its creation was acknowledged as well.
+        Err(StoreError::NotFound(_)) => events.saturating_add(1),
+        Err(error) => panic!("{id}: {error}"),
+    };
+    acknowledged.iter().map(missing).sum()
+}
+
+/// How many events a log holds that was opened; each must be the one that was written.
+fn continued(opened: Opened) -> u64 {
+    let Opened { session, recovery, .. } = opened;
+    assert_eq!(recovery.damage, [], "damage before complete frames");
+    for event in session.events() {
+        let EventData::UserMessage(message) = &event.data else { panic!("{event:?}") };
+        let [Content::Text { text }] = &message.content[..] else { panic!("{event:?}") };
+        assert!(text.starts_with(&format!("{} ", event.seq)), "{event:?}");
+    }
+    session.len().0
+}
