@@ -22,6 +22,26 @@ pub(crate) fn unbroken(text: &str) -> String {
     visible_block(text).replace(['\n', '\t'], " ")
 }
 
+/// A line of JSON in which those characters are JSON escapes: the same value, and a terminal shows
+/// all of it.
+pub(crate) fn visible_json(line: &str) -> Cow<'_, str> {
+    if !line.chars().any(is_hidden) {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len() + 16);
+    for c in line.chars() {
+        if !is_hidden(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            write!(out, "\\u{unit:04x}").unwrap_or_default();
+        }
+    }
+    Cow::Owned(out)
+}
+
 fn escape(text: &str, keep: impl Fn(char) -> bool) -> Cow<'_, str> {
     let hidden = |c: char| is_hidden(c) && !keep(c);
     if !text.chars().any(hidden) {
@@ -85,6 +105,15 @@ mod tests {
     fn a_block_keeps_its_lines() {
         assert_eq!(visible_block("a\n\tb\u{1b}[0m"), "a\n\tb\\u{1b}[0m");
         assert_eq!(unbroken("rm\n-rf ä\r"), "rm -rf ä\\r");
+    }
+
+    #[test]
+    fn json_stays_the_same_value() {
+        let line = serde_json::to_string("a\u{202e}b\u{9b}c\u{e0041}\n").unwrap();
+        let shown = visible_json(&line);
+        assert_eq!(shown, r#""a\u202eb\u009bc\udb40\udc41\n""#);
+        let read = |line: &str| serde_json::from_str::<String>(line).unwrap();
+        assert_eq!(read(&shown), read(&line));
     }
 
     #[test]

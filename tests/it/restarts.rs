@@ -161,7 +161,8 @@ async fn kill_9_in_mid_stream_keeps_what_was_shown() {
     // Nobody asks for a flush: the pieces are recorded and made durable while nothing happens.
     let durable = async {
         loop {
-            let output = scene.place.launch(["sessions", "show", &session]).output().await;
+            let output =
+                scene.place.launch(["sessions", "show", "--json", &session]).output().await;
             let log = String::from_utf8(output.stdout).unwrap();
             let pieces = log.lines().filter(|line| line.contains(r#""type":"assistant/partial""#));
             if pieces.map(|piece| piece.matches("shown text").count()).sum::<usize>() >= 1_795 {
@@ -256,18 +257,19 @@ async fn damage_in_the_middle_is_a_gap() {
     bytes[at + 8] ^= 0xFF;
     fs_err::write(&path, &bytes).unwrap();
 
-    let told = async |action: &str| {
-        let output = scene.place.launch(["sessions", action, &session]).output().await;
+    let told = async |action: &[&str]| {
+        let words = [&["sessions"], action, &[session.as_str()]].concat();
+        let output = scene.place.launch(words).output().await;
         String::from_utf8(output.stdout).unwrap()
     };
-    let said = told("verify").await;
+    let said = told(&["verify"]).await;
     assert!(said.contains(&format!("damaged from byte {at} for ")), "{said}");
     let mut client = scene.client().await;
     client.load(&scene.place, &session).await.ok();
     assert_eq!(client.prompt(&session, "fourth").await.stop_reason(), "end_turn");
     let again = client.finish(&scene.place).await;
     assert!(again.text(&session).contains("damaged on the disk"), "{}", again.text(&session));
-    let log = told("show").await;
+    let log = told(&["show", "--json"]).await;
     assert_eq!(log.matches(r#""type":"log/gap""#).count(), 1, "{log}");
     assert!(log.contains(r#""reason":"damaged""#), "{log}");
     let sent = scene.requests().pop().unwrap()["messages"].to_string();

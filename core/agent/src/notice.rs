@@ -1,7 +1,11 @@
 //! What a person is told beside the messages, in the same words live, on a replay and in an
 //! export.
 
-use bridle_session::{AssistantAttempt, LlmRetry, TurnEndReason};
+use std::time::Duration;
+
+use bridle_session::{
+    CompactionOutcome, EventData, GoalChange, JobOutcome, LlmRetry, TurnEndReason,
+};
 
 use crate::transcript::Shown;
 use crate::update::NoticeLevel;
@@ -43,10 +47,7 @@ impl Shown<'_> {
                 notice(&gap.lost.notice()).with("What was said and done there cannot be shown.")
             }
             Self::Unsettled(_) => notice("This answer is not complete."),
-            Self::AttemptFailed(attempt) => failed(attempt),
-            Self::Retry(retry) => info(again(retry)),
-            Self::Mode(mode) => info(format!("Mode: {mode}")),
-            Self::Model(route) => info(format!("Model: {route}")),
+            Self::Told(data) => return told(data),
             Self::TurnStarted(_)
             | Self::Prompt(_)
             | Self::Context { .. }
@@ -54,7 +55,8 @@ impl Shown<'_> {
             | Self::Text { .. }
             | Self::Call(_)
             | Self::Answered { .. }
-            | Self::Title(_) => return None,
+            | Self::Title(_)
+            | Self::Todo(_) => return None,
         })
     }
 }
@@ -79,12 +81,60 @@ fn ended(reason: &TurnEndReason) -> Option<Notice> {
     })
 }
 
-fn failed(attempt: &AssistantAttempt) -> Notice {
-    let title = format!("Attempt {} of this request failed.", attempt.attempt);
-    Notice::new(NoticeLevel::Warning, title).with(attempt.failure.message.as_str())
+fn told(data: &EventData) -> Option<Notice> {
+    let info = |title: String| Notice::new(NoticeLevel::Info, title);
+    let warning = |title: String| Notice::new(NoticeLevel::Warning, title);
+    Some(match data {
+        EventData::AssistantAttempt(attempt) => {
+            warning(format!("Attempt {} of this request failed.", attempt.attempt))
+                .with(attempt.failure.message.as_str())
+        }
+        EventData::LlmRetry(retry) => info(again(retry)),
+        EventData::PermissionMode(mode) => info(format!("Mode: {}", mode.mode)),
+        EventData::SandboxMode(mode) => info(format!("Sandbox: {}", mode.mode)),
+        EventData::PlanMode(plan) if plan.active => info("Planning began.".to_owned()),
+        EventData::PlanMode(_) => info("Planning ended.".to_owned()),
+        EventData::ModelSelected(selected) => info(format!("Model: {}", selected.route)),
+        EventData::GoalChange(GoalChange { goal: Some(goal) }) => info(format!("Goal: {goal}")),
+        EventData::GoalChange(GoalChange { goal: None }) => info("No goal any more.".to_owned()),
+        EventData::CompactionEnd(end) => compacted(&end.outcome),
+        EventData::JobStarted(job) => info(format!("Runs on in the background: {}", job.title)),
+        EventData::JobEnded(job) => info(job_ended(job.outcome)),
+        EventData::FeedbackRecord(feedback) => info(format!("Feedback: {}", feedback.text)),
+        EventData::SeedEnd(_) => {
+            info("What stands above was inherited from the session that this is a fork of.".into())
+        }
+        _ => return None,
+    })
+}
+
+fn compacted(outcome: &CompactionOutcome) -> Notice {
+    let (level, title) = match outcome {
+        CompactionOutcome::Compacted => {
+            (NoticeLevel::Info, "From here on the model reads a summary of what stands above.")
+        }
+        CompactionOutcome::Failed { message } => {
+            let notice = Notice::new(NoticeLevel::Warning, "The conversation was not summarised.");
+            return notice.with(message.as_str());
+        }
+        CompactionOutcome::Interrupted => {
+            (NoticeLevel::Warning, "Summarising the conversation was broken off.")
+        }
+    };
+    Notice::new(level, title)
+}
+
+fn job_ended(outcome: JobOutcome) -> String {
+    match outcome {
+        JobOutcome::Exited { code } => format!("A background command ended with code {code}."),
+        JobOutcome::Killed { signal } => {
+            format!("A background command was ended by signal {signal}.")
+        }
+        JobOutcome::Lost => "Nobody saw how a background command ended.".to_owned(),
+    }
 }
 
 fn again(retry: &LlmRetry) -> String {
-    let seconds = std::time::Duration::from_millis(retry.delay_ms).as_secs_f64();
+    let seconds = Duration::from_millis(retry.delay_ms).as_secs_f64();
     format!("Attempt {} followed after {seconds:.1} s ({}).", retry.attempt, retry.code)
 }

@@ -45,10 +45,8 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
         | Shown::Queued(_)
         | Shown::Context { .. }
         | Shown::Unsettled(_)
-        | Shown::AttemptFailed(_)
-        | Shown::Retry(_)
-        | Shown::Mode(_)
-        | Shown::Model(_) => Vec::new(),
+        | Shown::Todo(_)
+        | Shown::Told(_) => Vec::new(),
     }
 }
 

@@ -8,10 +8,9 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bridle_session::{
-    ApprovalAsked, ApprovalDecided, AssistantAttempt, AssistantMessage, AssistantPartial, Block,
-    Content, Event, EventData, Gap, LlmRetry, MessageId, Route, Seq, Session, SurfaceOp,
-    TimedBlock, ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis, UserMessage,
-    UserSource,
+    ApprovalAsked, ApprovalDecided, AssistantMessage, AssistantPartial, Block, Content, Event,
+    EventData, Gap, MessageId, Seq, Session, SurfaceOp, TimedBlock, TodoWrite, ToolCallId,
+    ToolResult, TurnEndReason, TurnNumber, UnixMillis, UserMessage, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
@@ -77,16 +76,12 @@ pub enum Shown<'a> {
     /// An answer that is not settled: still streamed, or broken off by a crash that nothing has
     /// repaired yet. At the end only.
     Unsettled(&'a AssistantPartial),
-    /// A request failed.
-    AttemptFailed(&'a AssistantAttempt),
-    /// It will be tried again.
-    Retry(&'a LlmRetry),
-    /// The permission mode changed to the one with this id.
-    Mode(&'a str),
-    /// The model was chosen.
-    Model(&'a Route),
     /// The session got a title.
     Title(&'a str),
+    /// The list of what is to be done, as it is from here on.
+    Todo(&'a TodoWrite),
+    /// Something that [`Shown::notice`] says in a line: a retry, a mode, a compaction, a job …
+    Told(&'a EventData),
     /// Events are lost here.
     Lost(&'a Gap),
 }
@@ -253,11 +248,20 @@ impl<'a> Reading<'a> {
                 self.window = context.window;
                 return;
             }
-            EventData::AssistantAttempt(attempt) => Shown::AttemptFailed(attempt),
-            EventData::LlmRetry(retry) => Shown::Retry(retry),
-            EventData::PermissionMode(mode) => Shown::Mode(&mode.mode),
-            EventData::ModelSelected(selected) => Shown::Model(&selected.route),
             EventData::TitleSet(title) => Shown::Title(&title.title),
+            EventData::TodoWrite(todo) => Shown::Todo(todo),
+            EventData::AssistantAttempt(_)
+            | EventData::LlmRetry(_)
+            | EventData::PermissionMode(_)
+            | EventData::SandboxMode(_)
+            | EventData::PlanMode(_)
+            | EventData::ModelSelected(_)
+            | EventData::GoalChange(_)
+            | EventData::CompactionEnd(_)
+            | EventData::JobStarted(_)
+            | EventData::JobEnded(_)
+            | EventData::FeedbackRecord(_)
+            | EventData::SeedEnd(_) => Shown::Told(&event.data),
             _ => return,
         };
         self.push_at(event.seq, event.time, shown);

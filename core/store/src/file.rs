@@ -13,7 +13,7 @@ use bridle_session::{Header, Seq, Session, SessionId};
 use crate::codec::Compression;
 use crate::disk::{Disk, Open, RealDisk};
 use crate::file_sink::FileSink;
-use crate::log::{DecodedLog, LogText, encode_header};
+use crate::log::{DecodedLog, LogText, encode_header, missing_ends};
 use crate::log_folder::LogFolder;
 use crate::migrate::migrate;
 use crate::plant::Plant;
@@ -66,6 +66,32 @@ impl FileStore {
         let folder = self.folder(id)?;
         let newest = folder.generations()?.first().copied();
         Ok(folder.file(newest.unwrap_or(self.newborn())))
+    }
+
+    /// The ids of all sessions in the order of their creation, also of those that cannot be read
+    /// and of those that no list shows.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the folder cannot be listed; a missing one is empty.
+    pub fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
+        let names = match self.root.disk.names(&self.root.sessions()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            names => names?,
+        };
+        let ids = names.iter().filter_map(|name| SessionId::parse(name.to_str()?));
+        let mut ids: Vec<_> = ids.collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// The lines of a log exactly as they are stored, the header's first: every whole unit,
+    /// whether or not its events can be read.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::read`]; `Unreadable` only when nothing of it is whole.
+    pub fn lines(&self, id: &SessionId) -> Result<Vec<u8>, StoreError> {
+        let (lines, _) = self.look(id, |log| log.stored_lines())?;
+        Ok(lines)
     }
 
     pub(crate) fn folder(&self, id: &SessionId) -> Result<LogFolder, StoreError> {
@@ -159,7 +185,7 @@ impl SessionStore for FileStore {
             bytes: log.valid_len as u64,
             damage: std::mem::take(&mut log.damage),
             torn_bytes,
-            fold: log.fold().map(drop).map_err(|error| error.to_string()),
+            fold: missing_ends(log.fold()),
         })
     }
 
@@ -186,16 +212,5 @@ impl SessionStore for FileStore {
 
     fn collect(&self, policy: &GcPolicy) -> Result<GcReport, StoreError> {
         self.collect_files(policy)
-    }
-}
-
-impl FileStore {
-    /// Whose folders there are; none where the sessions folder is missing.
-    pub(crate) fn ids(&self) -> Result<Vec<SessionId>, StoreError> {
-        let names = match self.root.disk.names(&self.root.sessions()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            names => names?,
-        };
-        Ok(names.iter().filter_map(|name| SessionId::parse(name.to_str()?)).collect())
     }
 }

@@ -134,8 +134,9 @@ pub struct VerifyReport {
     pub damage: Vec<Damage>,
     /// How many bytes behind it are torn.
     pub torn_bytes: u64,
-    /// Whether the events fold; the error names the first one that does not fit.
-    pub fold: Result<(), String>,
+    /// How many ends the log lacks to be at rest, as in mid-turn; the error names the first event
+    /// that does not fold.
+    pub fold: Result<usize, String>,
 }
 
 /// A log opened for writing.

@@ -85,6 +85,26 @@ impl<'a> LogText<'a> {
         Ok(log)
     }
 
+    /// What the whole units hold, one after the other.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`] when there is none.
+    pub(crate) fn stored_lines(&self) -> Result<Vec<u8>, StoreError> {
+        let is_event = |line: &str| self.is_event(line);
+        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
+        let mut lines = Vec::new();
+        loop {
+            match units.next() {
+                Some(content) => lines.extend_from_slice(&content),
+                None if units.skip_damage().is_some() => (),
+                None if lines.is_empty() => {
+                    return Err(unreadable(self.id, "nothing of it is whole"));
+                }
+                None => return Ok(lines),
+            }
+        }
+    }
+
     /// Reads the last `count` events and unpacks no more than it takes.
     ///
     /// # Errors
@@ -260,6 +280,11 @@ impl DecodedLog {
         let id = self.header.id.clone();
         Session::replay(self.header, self.records).map_err(|error| unreadable(&id, error))
     }
+}
+
+/// What a check says of a fold.
+pub(crate) fn missing_ends(folded: Result<Session, StoreError>) -> Result<usize, String> {
+    folded.map(|session| session.repair().len()).map_err(|error| error.to_string())
 }
 
 /// Lines, each of which must have its end.

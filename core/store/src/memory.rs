@@ -102,7 +102,7 @@ impl SessionStore for MemoryStore {
             bytes: log.lines.len() as u64,
             damage: Vec::new(),
             torn_bytes: 0,
-            fold: log.fold().map(drop).map_err(|error| error.to_string()),
+            fold: crate::log::missing_ends(log.fold()),
         })
     }
 

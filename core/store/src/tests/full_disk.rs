@@ -97,5 +97,5 @@ async fn a_full_disk_costs_nothing_but_the_wait() {
     writer.flush().await.unwrap();
     assert_eq!(lines(&store.read(&id(1)).unwrap().session), lines(&session));
     drop(writer);
-    assert_eq!(store.verify(&id(1)).unwrap().fold, Ok(()));
+    assert!(store.verify(&id(1)).unwrap().fold.is_ok());
 }

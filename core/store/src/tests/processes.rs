@@ -141,7 +141,7 @@ async fn what_a_killed_writer_acknowledged_is_there() {
         torn += usize::from(opened.recovery.torn_bytes > 0);
     }
     println!("seed {seed}: {ROUNDS} kills, {acked_events} events acknowledged, {torn} torn ends");
-    assert_eq!(store.verify(&id(1)).unwrap().fold, Ok(()));
+    assert!(store.verify(&id(1)).unwrap().fold.is_ok());
 }
 
 #[tokio::test]
