@@ -10,6 +10,7 @@
 mod cancel;
 mod crashes;
 mod model_failures;
+mod notes;
 mod resume;
 mod rig;
 mod tools;

@@ -1,5 +1,7 @@
-//! Tools that start processes, against real ones.
+//! Tools in the scopes of sessions: their rows, their files, and the processes that they start.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod editor;
+mod rows;
 mod shell;

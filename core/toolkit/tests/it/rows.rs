@@ -1,0 +1,67 @@
+//! The rows of the toolkit: what each needs, and what a scope has of them.
+
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use bridle_agent::{ContextSource, PromptSection, Tool};
+use bridle_compose::{Clock, Plugins, Row, RowState, Scope, SystemClock, TaskSet};
+use bridle_toolkit::plugins;
+use bridle_world::Roots;
+use bridle_world::process::{Environment, Processes};
+use expect_test::expect;
+
+#[test]
+fn what_each_plugin_needs_and_provides() {
+    let plugins = plugins(Plugins::new());
+    let table: String = plugins
+        .infos()
+        .map(|info| format!("{}: {:?} -> {:?}\n", info.name, info.needs, info.provides))
+        .collect();
+    expect![[r#"
+        edit: [Roots, Files] -> []
+        environment: [Roots, Files, Clock] -> []
+        glob: [Roots, Files] -> []
+        instructions: [Roots, Files] -> []
+        list: [Roots, Files] -> []
+        local-files: [] -> [Files]
+        read: [Roots, Files] -> []
+        search: [Roots, Files] -> []
+        shell: [Roots, Processes] -> []
+        system-prompt: [] -> []
+        write: [Roots, Files] -> []
+    "#]]
+    .assert_eq(&table);
+}
+
+#[tokio::test]
+async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
+    let process = Scope::root("process", plugins(Plugins::new()), TaskSet::new());
+    let environment = Environment::from_variables(std::iter::empty::<(OsString, OsString)>());
+    process.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
+    process
+        .provide("processes", Arc::new(Processes::new("/no-supervisor".into(), environment)))
+        .await;
+    process.mount(["local-files", "system-prompt"].map(Row::new).into()).await;
+    let session = process.child("session");
+    let rows =
+        ["read", "list", "glob", "search", "edit", "write", "shell", "environment", "instructions"];
+    session.mount(rows.map(Row::new).into()).await;
+    assert!(session.all::<dyn Tool>().is_empty(), "there are no roots yet");
+    session.provide("roots", Arc::new(Roots::new("/ws".into(), Vec::new()))).await;
+    assert!(session.rows().await.iter().all(|row| row.state == RowState::Active));
+
+    let tools: Vec<_> =
+        session.all::<dyn Tool>().iter().map(|tool| tool.spec().name.clone()).collect();
+    assert_eq!(tools, rows[..7]);
+    let sources = session.all::<dyn ContextSource>();
+    let sources: Vec<_> = sources.iter().map(|source| source.name()).collect();
+    assert_eq!(sources, ["environment", "AGENTS.md"]);
+    let sections = session.all::<PromptSection>();
+    let [section] = sections.as_slice() else { panic!("{sections:?}") };
+    assert!(section.text.starts_with("You are Bridle") && !section.text.ends_with('\n'));
+
+    process.unmount("local-files").await;
+    let left: Vec<_> =
+        session.all::<dyn Tool>().iter().map(|tool| tool.spec().name.clone()).collect();
+    assert_eq!(left, ["shell"], "all the others work on files");
+}
