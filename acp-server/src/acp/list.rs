@@ -58,11 +58,11 @@ pub(super) fn page(
 }
 
 fn key(row: &SessionRow) -> (UnixMillis, SessionId) {
-    (row.updated_at, row.header.id.clone())
+    (row.updated_at(), row.header.id.clone())
 }
 
 fn write_cursor(row: &SessionRow) -> String {
-    URL_SAFE_NO_PAD.encode(format!("1:{}:{}", row.updated_at.0, row.header.id))
+    URL_SAFE_NO_PAD.encode(format!("1:{}:{}", row.updated_at().0, row.header.id))
 }
 
 fn read_cursor(cursor: &str) -> Option<(UnixMillis, SessionId)> {
@@ -73,11 +73,11 @@ fn read_cursor(cursor: &str) -> Option<(UnixMillis, SessionId)> {
 }
 
 fn info(row: &SessionRow) -> SessionInfo {
-    let title = row.title.as_deref().map(|title| text::shorten(&text::visible(title), TITLE_LIMIT));
+    let title = row.title().map(|title| text::shorten(&text::visible(title), TITLE_LIMIT));
     let cwd: &Path = &row.header.cwd;
     SessionInfo::new(row.header.id.as_str().to_owned(), cwd)
         .title(title)
-        .updated_at(iso_8601(row.updated_at))
+        .updated_at(iso_8601(row.updated_at()))
 }
 
 fn iso_8601(time: UnixMillis) -> Option<String> {
@@ -104,9 +104,11 @@ mod tests {
             origin: "acp".into(),
             delegation_depth: 0,
         };
-        let title = Some(format!("title\n{number}"));
+        let title = bridle_session::Title { text: Some(format!("title\n{number}")) };
         // Every third shares its time with its neighbours, so that ids must break the tie.
-        SessionRow { header: Arc::new(header), title, updated_at: UnixMillis(number / 3 * 1_000) }
+        let last_time = Some(UnixMillis(number / 3 * 1_000));
+        let summary = bridle_session::Summary { title, last_time, ..Default::default() };
+        SessionRow { header: Arc::new(header), summary }
     }
 
     fn listing(rows: u64) -> Listing {

@@ -2,8 +2,8 @@
 
 use bridle_session::{BlobRef, Header, Session, SessionId};
 use bridle_store::{
-    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, SessionStore, StoreError,
-    Tail, VerifyReport,
+    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, SearchQuery, SearchResults,
+    SessionStore, StoreError, Tail, VerifyReport,
 };
 
 use crate::config::Places;
@@ -42,6 +42,10 @@ impl SessionStore for NoStore {
     }
 
     fn list(&self) -> Result<Listing, StoreError> {
+        Err(refusal())
+    }
+
+    fn search(&self, _: &SearchQuery) -> Result<SearchResults, StoreError> {
         Err(refusal())
     }
 

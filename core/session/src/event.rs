@@ -75,21 +75,52 @@ pub enum DecodeError {
     UnknownRequired(String),
 }
 
-/// The wire form. A field that this build does not know could change what the event means, so
-/// it makes the line malformed; new fields come with a new format version.
-#[derive(Serialize, Deserialize)]
+/// The wire form of an event, of which only the envelope was read. A field that this build does
+/// not know could change what the event means, so it makes the line malformed; new fields come
+/// with a new format version.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
-    seq: Seq,
-    time: UnixMillis,
+pub struct EventLine<'a> {
+    /// The position in the log.
+    pub seq: Seq,
+    /// When the event was appended.
+    pub time: UnixMillis,
+    /// What happened, by name.
+    #[serde(borrow, rename = "type")]
+    pub type_name: Cow<'a, str>,
+    /// The data's JSON text.
     #[serde(borrow)]
-    r#type: Cow<'a, str>,
-    #[serde(borrow)]
-    data: &'a RawValue,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    surface_op: Option<SurfaceOp>,
+    pub data: &'a RawValue,
+    /// How the event changes the surface.
+    #[serde(rename = "surface_op", default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<SurfaceOp>,
+    /// Whether a reader that does not know the type may skip the event.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    ignorable: bool,
+    pub ignorable: bool,
+}
+
+impl<'a> EventLine<'a> {
+    /// Reads the envelope of one line; the data is JSON, and nothing more is known of it.
+    ///
+    /// # Errors
+    /// As for [`Event::from_line`], except that the data may not be that of its type.
+    pub fn read(line: &'a str) -> Result<Self, DecodeError> {
+        let line: Self = serde_json::from_str(line)?;
+        if !line.ignorable && !EventData::knows(&line.type_name) {
+            return Err(DecodeError::UnknownRequired(line.type_name.into_owned()));
+        }
+        Ok(line)
+    }
+
+    /// Reads the data.
+    ///
+    /// # Errors
+    /// [`DecodeError::Malformed`] when it is not that of its type.
+    pub fn decode(self) -> Result<Event, DecodeError> {
+        let data = EventData::from_raw(&self.type_name, self.data, self.ignorable)?;
+        let Self { seq, time, surface, ignorable, .. } = self;
+        Ok(Event { seq, time, data, surface, ignorable })
+    }
 }
 
 impl Event {
@@ -99,12 +130,12 @@ impl Event {
     /// Only when the data cannot be expressed as JSON, which is a bug of the vocabulary.
     pub fn to_line(&self) -> Result<String, serde_json::Error> {
         let data = self.data.to_raw()?;
-        serde_json::to_string(&Line {
+        serde_json::to_string(&EventLine {
             seq: self.seq,
             time: self.time,
-            r#type: self.data.type_name().into(),
+            type_name: self.data.type_name().into(),
             data: &data,
-            surface_op: self.surface.clone(),
+            surface: self.surface.clone(),
             ignorable: self.ignorable,
         })
     }
@@ -115,14 +146,6 @@ impl Event {
     /// [`DecodeError::Malformed`] for anything that is not an event's JSON,
     /// [`DecodeError::UnknownRequired`] for a type that must not be skipped.
     pub fn from_line(line: &str) -> Result<Self, DecodeError> {
-        let line: Line<'_> = serde_json::from_str(line)?;
-        let data = EventData::from_raw(&line.r#type, line.data, line.ignorable)?;
-        Ok(Self {
-            seq: line.seq,
-            time: line.time,
-            data,
-            surface: line.surface_op,
-            ignorable: line.ignorable,
-        })
+        EventLine::read(line)?.decode()
     }
 }

@@ -26,7 +26,7 @@ mod vocabulary;
 pub use blob::{BlobHash, BlobRef, NotABlobHash};
 pub use content::{Block, Content, OpaqueBlock, TimedBlock, UserSource};
 pub use damage::{Gap, Record};
-pub use event::{DecodeError, Draft, Event, SurfaceOp};
+pub use event::{DecodeError, Draft, Event, EventLine, SurfaceOp};
 pub use fold::{
     Checkpoint, Fold, Inbox, Modes, Plan, RouteUsage, Summary, Title, Todo, TurnBoundary,
     UsageTotals,

@@ -42,6 +42,11 @@ macro_rules! vocabulary {
                 }
             }
 
+            /// Whether this build knows events of the type.
+            pub(crate) fn knows(type_name: &str) -> bool {
+                matches!(type_name, $($name)|+)
+            }
+
             pub(crate) fn to_raw(&self) -> Result<Box<RawValue>, serde_json::Error> {
                 match self {
                     $(Self::$variant(data) => serde_json::value::to_raw_value(data),)+

@@ -13,17 +13,19 @@ use bridle_session::{Header, Seq, Session, SessionId};
 use crate::codec::Compression;
 use crate::disk::{Disk, Open, RealDisk};
 use crate::file_sink::FileSink;
+use crate::index::IndexFile;
 use crate::log::{DecodedLog, LogText, encode_header, missing_ends};
 use crate::log_folder::LogFolder;
 use crate::migrate::migrate;
 use crate::plant::Plant;
 use crate::root::Root;
+use crate::search::Asked;
 use crate::seed::seed;
 use crate::sink::LogFile;
 use crate::version::{Generation, Versions};
 use crate::{
-    GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore, StoreError,
-    Tail, VerifyReport,
+    GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SearchQuery, SearchResults,
+    SessionStore, StoreError, Tail, VerifyReport,
 };
 
 /// Keeps each session in a folder of its own. Clones share it.
@@ -32,18 +34,23 @@ pub struct FileStore {
     pub(crate) root: Arc<Root>,
     versions: Versions,
     compression: Compression,
+    /// SQLite needs a real disk.
+    pub(crate) index: Option<IndexFile>,
 }
 
 impl FileStore {
     /// A store in `state` (the folder that holds `sessions/`); creates it with mode 0700 when the
     /// first session is flushed.
     pub fn new(state: impl Into<PathBuf>) -> Self {
-        Self::on(Arc::new(RealDisk), state)
+        let state = state.into();
+        let index = Some(IndexFile::new(&state));
+        Self { index, ..Self::on(Arc::new(RealDisk), state) }
     }
 
     pub(crate) fn on(disk: Arc<dyn Disk>, state: impl Into<PathBuf>) -> Self {
         let root = Arc::new(Root::new(disk, state.into()));
-        Self { root, versions: Versions::released(), compression: Compression::default() }
+        let (versions, compression) = (Versions::released(), Compression::default());
+        Self { root, versions, compression, index: None }
     }
 
     /// The same store, which gives new logs this form. A log that is there keeps its own.
@@ -104,13 +111,23 @@ impl FileStore {
     }
 
     /// Finds and reads a log, and looks at it.
-    fn look<T>(
+    pub(crate) fn look<T>(
         &self,
         id: &SessionId,
         look: impl FnOnce(&LogText<'_>) -> Result<T, StoreError>,
     ) -> Result<(T, u64), StoreError> {
         let folder = self.folder(id)?;
         let generation = folder.find()?;
+        self.look_at(&folder, generation, look)
+    }
+
+    /// Reads one file of a log, and looks at it.
+    pub(crate) fn look_at<T>(
+        &self,
+        folder: &LogFolder,
+        generation: Generation,
+        look: impl FnOnce(&LogText<'_>) -> Result<T, StoreError>,
+    ) -> Result<(T, u64), StoreError> {
         let bytes = folder.read(generation)?;
         let seen = look(&LogText::new(&folder.id, &bytes, generation, &self.versions)?)?;
         Ok((seen, bytes.len() as u64))
@@ -190,16 +207,11 @@ impl SessionStore for FileStore {
     }
 
     fn list(&self) -> Result<Listing, StoreError> {
-        let mut listing = Listing::default();
-        for id in self.ids()? {
-            match self.read(&id) {
-                // A folder without a log: its creation was never acknowledged to anyone.
-                Err(StoreError::NotFound(_)) => (),
-                read => listing.add(&id, read.map(|log| log.session)),
-            }
-        }
-        listing.sort();
-        Ok(listing)
+        Ok(self.survey()?.into_listing())
+    }
+
+    fn search(&self, query: &SearchQuery) -> Result<SearchResults, StoreError> {
+        Asked::new(query).map_or_else(|| Ok(SearchResults::default()), |asked| self.hits(&asked))
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), StoreError> {

@@ -13,6 +13,7 @@ mod file_sink;
 mod folder;
 mod frame;
 mod gc;
+mod index;
 mod lock;
 mod log;
 mod log_folder;
@@ -21,8 +22,11 @@ mod migrate;
 mod plain;
 mod plant;
 mod root;
+mod scan;
+mod search;
 mod seed;
 mod sink;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -32,7 +36,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bridle_session::{BlobHash, Event, EventCount, Header, LogGap, Session, SessionId};
+use bridle_session::{
+    BlobHash, Event, EventCount, Header, LogGap, Session, SessionId, Summary, UnixMillis,
+};
 
 pub use blob::BlobStore;
 pub use codec::Compression;
@@ -41,6 +47,7 @@ pub use codec::fuzz_frames;
 pub use file::FileStore;
 pub use gc::{GcPolicy, GcReport};
 pub use memory::MemoryStore;
+pub use search::{Hit, HitKind, SearchQuery, SearchResults, SessionFilter, Snippet};
 pub use writer::LogWriter;
 
 /// Keeps sessions. Methods block on the disk; call them off the async threads.
@@ -88,11 +95,18 @@ pub trait SessionStore: Send + Sync + 'static {
     fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError>;
 
     /// One row per session that has a user message, newest first. Sessions that cannot be read
-    /// are reported in the second list, never left out silently.
+    /// are reported in the second list, never left out silently. A list reads frames and
+    /// envelopes: that the events of a sound log do not fit each other shows when it is folded.
     ///
     /// # Errors
     /// [`StoreError::Io`] when the sessions folder cannot be listed; a missing folder is empty.
     fn list(&self) -> Result<Listing, StoreError>;
+
+    /// The events that hold every word of the query, in the sessions that a list shows.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::list`].
+    fn search(&self, query: &SearchQuery) -> Result<SearchResults, StoreError>;
 
     /// Removes a session for good, also one that cannot be read. Blobs stay until
     /// [`SessionStore::collect`].
@@ -202,14 +216,8 @@ pub struct Listing {
 
 impl Listing {
     pub(crate) fn add(&mut self, id: &SessionId, session: Result<Session, StoreError>) {
-        match session {
-            Ok(session) if session.state().summary.has_human_message => {
-                self.sessions.push(SessionRow {
-                    header: Arc::clone(session.header()),
-                    title: session.state().summary.title.text.clone(),
-                    updated_at: session.last_time(),
-                })
-            }
+        match session.map(|session| SessionRow::of(&session)) {
+            Ok(row) if row.summary.has_human_message => self.sessions.push(row),
             Ok(_) => (),
             Err(error) => self.unreadable.push((id.clone(), error)),
         }
@@ -218,7 +226,7 @@ impl Listing {
     /// Newest first; equal times in the order of the ids, so that a list never shuffles.
     pub(crate) fn sort(&mut self) {
         self.sessions.sort_by(|a, b| {
-            let newest = b.updated_at.cmp(&a.updated_at);
+            let newest = b.updated_at().cmp(&a.updated_at());
             newest.then_with(|| a.header.id.cmp(&b.header.id))
         });
         self.unreadable.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -226,14 +234,30 @@ impl Listing {
 }
 
 /// What a list shows of a session.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
     /// The header.
     pub header: Arc<Header>,
+    /// What its log says in short.
+    pub summary: Summary,
+}
+
+impl SessionRow {
+    /// The row of a folded log.
+    pub fn of(session: &Session) -> Self {
+        let summary = session.state().summary.clone();
+        Self { header: Arc::clone(session.header()), summary }
+    }
+
     /// The title: the last `title/set`.
-    pub title: Option<String>,
-    /// The time of the last event.
-    pub updated_at: bridle_session::UnixMillis,
+    pub fn title(&self) -> Option<&str> {
+        self.summary.title.text.as_deref()
+    }
+
+    /// The time of the last event, or of the creation where there is none.
+    pub fn updated_at(&self) -> UnixMillis {
+        self.summary.last_time.unwrap_or(self.header.created_at)
+    }
 }
 
 /// A failure of the store.

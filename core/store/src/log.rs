@@ -39,6 +39,15 @@ pub(crate) struct DecodedLog {
     pub(crate) damage: Vec<Damage>,
 }
 
+/// Where the lines of a log end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    /// Behind the last whole unit.
+    pub(crate) offset: usize,
+    /// Whether something is damaged before that.
+    pub(crate) damaged: bool,
+}
+
 /// The end of a log.
 #[derive(Debug)]
 pub(crate) struct DecodedTail {
@@ -103,6 +112,49 @@ impl<'a> LogText<'a> {
                 None => return Ok(lines),
             }
         }
+    }
+
+    /// The header, and where its unit ends.
+    ///
+    /// # Errors
+    /// As for [`LogText::decode`].
+    pub(crate) fn read_header(&self) -> Result<(Header, usize), StoreError> {
+        let is_event = |line: &str| self.is_event(line);
+        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
+        Ok((self.header(&mut units)?, units.offset()))
+    }
+
+    /// Hands out every line of the whole units from `start` on, which is the end of a unit.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreadable`] with the error of `take`.
+    pub(crate) fn each_line(
+        &self,
+        start: usize,
+        mut take: impl FnMut(&str) -> Result<(), String>,
+    ) -> Result<End, StoreError> {
+        let is_event = |line: &str| self.is_event(line);
+        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
+        units.seek(start);
+        let mut damaged = false;
+        loop {
+            let offset = units.offset();
+            if let Some(content) = units.next() {
+                let mut take = |line| take(&rewrite(line, &self.steps, |step| step.event)?);
+                let taken =
+                    lines(&content).and_then(|lines| lines.into_iter().try_for_each(&mut take));
+                taken.map_err(|reason| self.unreadable_at(offset, &reason))?;
+            } else if units.skip_damage().is_some() {
+                damaged = true;
+            } else {
+                return Ok(End { offset: units.offset(), damaged });
+            }
+        }
+    }
+
+    /// The bytes of the file.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Reads the last `count` events and unpacks no more than it takes.

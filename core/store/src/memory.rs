@@ -8,10 +8,11 @@ use std::time::SystemTime;
 use bridle_session::{BlobHash, BlobRef, Event, EventCount, Header, Seq, Session, SessionId};
 
 use crate::log::{decode_events, unreadable};
+use crate::search::Asked;
 use crate::sink::{CommitError, Sink};
 use crate::{
-    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SessionStore,
-    StoreError, Tail, VerifyReport, blob,
+    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SearchQuery,
+    SearchResults, SessionStore, StoreError, Tail, VerifyReport, blob,
 };
 
 /// Keeps sessions for the life of the process, with the semantics of [`crate::FileStore`]: a log
@@ -113,6 +114,20 @@ impl SessionStore for MemoryStore {
         }
         listing.sort();
         Ok(listing)
+    }
+
+    fn search(&self, query: &SearchQuery) -> Result<SearchResults, StoreError> {
+        let Some(asked) = Asked::new(query) else { return Ok(SearchResults::default()) };
+        let listing = self.list()?;
+        let mut results =
+            SearchResults { unreadable: listing.unreadable, ..SearchResults::default() };
+        for row in listing.sessions.iter().filter(|row| asked.filter.admits(row)) {
+            let log = self.read(&row.header.id)?;
+            for event in log.session.events() {
+                results.consider(&asked, row, event);
+            }
+        }
+        Ok(results)
     }
 
     fn remove(&self, id: &SessionId) -> Result<(), StoreError> {

@@ -63,8 +63,8 @@ impl Selection {
     /// Whether the session is one of those that are meant.
     pub(super) fn admits(&self, row: &SessionRow) -> bool {
         self.folder.as_ref().is_none_or(|folder| row.header.cwd.starts_with(folder))
-            && self.since.is_none_or(|since| row.updated_at >= since)
-            && self.before.is_none_or(|before| row.updated_at < before)
+            && self.since.is_none_or(|since| row.updated_at() >= since)
+            && self.before.is_none_or(|before| row.updated_at() < before)
     }
 }
 
@@ -157,8 +157,10 @@ mod tests {
                 origin: "acp".into(),
                 delegation_depth: 0,
             }),
-            title: None,
-            updated_at: UnixMillis(1_000),
+            summary: bridle_session::Summary {
+                last_time: Some(UnixMillis(1_000)),
+                ..Default::default()
+            },
         };
         let folder = Some("/no/such".into());
         let at_folder = Selection { folder, ..Selection::default() };

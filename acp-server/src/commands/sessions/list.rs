@@ -32,8 +32,8 @@ pub(super) fn run(store: &FileStore, arguments: &Arguments) -> anyhow::Result<Ex
         }
         let folder = row.header.cwd.to_string_lossy();
         let (id, folder) = (&row.header.id, text::visible(&folder));
-        let title = shown_title(row.title.as_deref());
-        writeln!(out, "{id}  {}  {folder}  {title}", time(row.updated_at))?;
+        let title = shown_title(row.title());
+        writeln!(out, "{id}  {}  {folder}  {title}", time(row.updated_at()))?;
     }
     // What cannot be read may be of any folder and age.
     for (id, error) in &listing.unreadable {

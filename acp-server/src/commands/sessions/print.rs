@@ -32,10 +32,10 @@ impl<'a> Row<'a> {
         let header: &Header = &row.header;
         Self {
             id: &header.id,
-            title: row.title.as_deref(),
+            title: row.title(),
             folder: header.cwd.to_string_lossy(),
             created_at: time(header.created_at),
-            updated_at: time(row.updated_at),
+            updated_at: time(row.updated_at()),
             origin: &header.origin,
             parent: header.parent.as_ref(),
         }

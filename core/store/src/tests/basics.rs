@@ -129,7 +129,7 @@ async fn a_list_shows_titles_and_the_newest_first() {
         let rows: Vec<_> = listing
             .sessions
             .iter()
-            .map(|row| (row.header.id.clone(), row.title.clone().unwrap(), row.updated_at.0))
+            .map(|row| (row.header.id.clone(), row.title().unwrap().to_owned(), row.updated_at().0))
             .collect();
         let row = |n: u64| (id(n), format!("title {n}"), 1_000 * n + 2);
         assert_eq!(rows, [row(3), row(2), row(1)]);

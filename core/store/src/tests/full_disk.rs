@@ -10,8 +10,8 @@ use super::sample::{header, id, lines, say};
 use crate::{FileStore, SessionStore as _, StoreError};
 
 /// A mounted tmpfs, gone with its guard.
-struct SmallDisk {
-    at: PathBuf,
+pub(super) struct SmallDisk {
+    pub(super) at: PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ fn run(program: &str, arguments: &[&str], path: &Path) -> bool {
 }
 
 impl SmallDisk {
-    fn mount() -> Option<Self> {
+    pub(super) fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("disk");
         fs_err::create_dir_all(&at).unwrap();
@@ -31,8 +31,13 @@ impl SmallDisk {
         run("mount", &arguments, &at).then_some(Self { at, _folder: folder })
     }
 
+    /// Changes the options of the mount.
+    pub(super) fn remount(&self, options: &str) {
+        assert!(run("mount", &["-o", &format!("remount,{options}")], &self.at));
+    }
+
     /// Takes all space that is left.
-    fn fill(&self) -> PathBuf {
+    pub(super) fn fill(&self) -> PathBuf {
         let path = self.at.join("filler");
         let mut file = fs_err::File::create(&path).unwrap();
         while io::Write::write_all(&mut file, &[7; 4096]).is_ok() {}
@@ -93,7 +98,7 @@ async fn a_full_disk_costs_nothing_but_the_wait() {
 
     writer.append(say(&mut session, "said while the disk is full")).unwrap();
     assert_full(writer.flush().await);
-    run("mount", &["-o", "remount,size=1m"], &disk.at);
+    disk.remount("size=1m");
     writer.flush().await.unwrap();
     assert_eq!(lines(&store.read(&id(1)).unwrap().session), lines(&session));
     drop(writer);

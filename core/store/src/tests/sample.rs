@@ -137,3 +137,52 @@ fn answer(calls: &[ToolCallId], text: String) -> Draft {
         interrupted: false,
     })
 }
+
+/// A log of whole turns, written as it stands: one frame for each turn.
+pub(crate) fn forged(store: &crate::FileStore, n: u64, turns: usize, rng: &mut Rng) -> Session {
+    let mut session = Session::new(header(n));
+    let mut bytes = frame(&crate::log::encode_header(session.header()).unwrap());
+    for _ in 0..turns {
+        bytes.extend(frame(&grown(&mut session, rng)));
+    }
+    let log = store.log_path(&id(n)).unwrap();
+    fs_err::create_dir_all(log.parent().unwrap()).unwrap();
+    fs_err::write(log, bytes).unwrap();
+    session
+}
+
+/// Adds a turn to the session; its lines.
+pub(crate) fn grown(session: &mut Session, rng: &mut Rng) -> Vec<u8> {
+    let mut lines = String::new();
+    for draft in turn(session, rng) {
+        let time = UnixMillis(session.last_time().0 + rng.u64(..1_000));
+        lines.push_str(&session.append(draft, time).unwrap().to_line().unwrap());
+        lines.push('\n');
+    }
+    lines.into_bytes()
+}
+
+pub(crate) fn frame(lines: &[u8]) -> Vec<u8> {
+    crate::frame::Encoder::new().unwrap().encode(lines).unwrap().to_vec()
+}
+
+/// What a list must be: every log folded.
+pub(crate) fn folded(store: &crate::FileStore) -> crate::Listing {
+    use crate::SessionStore as _;
+    let mut listing = crate::Listing::default();
+    for id in store.ids().unwrap() {
+        match store.read(&id) {
+            Err(crate::StoreError::NotFound(_)) => (),
+            read => listing.add(&id, read.map(|log| log.session)),
+        }
+    }
+    listing.sort();
+    listing
+}
+
+/// The same store to one who has no index.
+pub(crate) fn without_index(store: &crate::FileStore) -> crate::FileStore {
+    let mut store = store.clone();
+    store.index = None;
+    store
+}

@@ -1,0 +1,279 @@
+//! All sessions of a file store: their rows, and the hits in their logs.
+//!
+//! Everything comes from the logs. A row of the index stands for its log while that has not
+//! changed, or was only added to; whatever is wrong with the index costs time and nothing else.
+
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::SystemTime;
+
+use bridle_session::{EventLine, Header, Seq, SessionId, Summary};
+
+use crate::index::{Index, Look, Mark, Row, Stamp, Texts, TextsOf, Trouble};
+use crate::log::{End, LogText};
+use crate::scan::summarise;
+use crate::search::{Asked, Words, may_be_found, said};
+use crate::{FileStore, Listing, SearchResults, SessionRow, StoreError};
+
+/// How many logs are read at the same time at most.
+const MAX_THREADS: usize = 4;
+
+/// How many bytes of words go into the index in one change. Others can use it in between.
+const BATCH: usize = 4 * 1024 * 1024;
+
+/// The rows of a store at one moment.
+pub(crate) struct Survey {
+    rows: Vec<Row>,
+    unreadable: Vec<(SessionId, StoreError)>,
+    /// Holds these rows, if it is there.
+    index: Option<Index>,
+}
+
+impl FileStore {
+    /// Looks at every session, and brings the index up to date.
+    pub(crate) fn survey(&self) -> Result<Survey, StoreError> {
+        let ids = self.ids()?;
+        let opened = self.index.as_ref().filter(|_| !ids.is_empty()).and_then(|file| file.open());
+        let (mut index, known) = opened.unzip();
+        let mut known = known.unwrap_or_default();
+        let sessions: Vec<_> = ids.into_iter().map(|id| (known.remove(&id), id)).collect();
+        let now = SystemTime::now();
+        let found = on_all_cores(&sessions, |(known, id)| self.row(id, known.as_ref(), now));
+        let (mut rows, mut unreadable, mut changed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gone: Vec<_> = known.into_keys().collect();
+        for ((known, id), found) in sessions.into_iter().zip(found) {
+            match found {
+                Ok(row) => {
+                    if known.as_ref() != Some(&row) {
+                        changed.push(row.clone());
+                    }
+                    rows.push(row);
+                }
+                // A folder without a log: its creation was never acknowledged to anyone.
+                Err(StoreError::NotFound(_)) => gone.extend(known.map(|_| id)),
+                Err(error) => unreadable.push((id, error)),
+            }
+        }
+        if let Some(open) = &mut index
+            && let Err(trouble) = open.keep(&changed, &gone)
+        {
+            self.distrust(&trouble);
+            index = None;
+        }
+        Ok(Survey { rows, unreadable, index })
+    }
+
+    fn distrust(&self, trouble: &Trouble) {
+        if let Some(file) = &self.index {
+            file.distrust(trouble);
+        }
+    }
+
+    /// The row of one session: the one that is known, where it still holds.
+    fn row(&self, id: &SessionId, known: Option<&Row>, now: SystemTime) -> Result<Row, StoreError> {
+        let folder = self.folder(id)?;
+        let holds = |row: &&Row| row.stamp.as_ref().is_some_and(|was| was.holds(folder.path()));
+        if let Some(known) = known.filter(holds) {
+            return Ok(known.clone());
+        }
+        // Looked at before the log is found and read, so that a change in between shows next time.
+        let look = self.index.as_ref().and_then(|_| Look::at(folder.path()).ok());
+        let generation = folder.find()?;
+        let stamp = look.and_then(|look| Stamp::take(look, &folder.file(generation)).ok());
+        let (row, _) = self.look_at(&folder, generation, |log| read_row(log, known))?;
+        Ok(Row { stamp: stamp.and_then(|stamp| stamp.settled(now)), ..row })
+    }
+
+    /// What is found, in the order of a list.
+    pub(crate) fn hits(&self, asked: &Asked<'_>) -> Result<SearchResults, StoreError> {
+        let mut survey = self.survey()?;
+        let mut index = survey.index.take();
+        let rows: HashMap<_, _> =
+            survey.rows.iter().map(|row| (row.header.id.clone(), row.clone())).collect();
+        let listing = survey.into_listing();
+        let sessions: Vec<_> =
+            listing.sessions.into_iter().filter(|row| asked.filter.admits(row)).collect();
+        let meant = sessions.iter().filter_map(|session| rows.get(&session.header.id));
+        let texts = index.as_mut().map(|index| self.proposed(index, meant, asked));
+        let texts = texts.unwrap_or_else(|| Ok(Texts::new())).unwrap_or_else(|trouble| {
+            self.distrust(&trouble);
+            Texts::new()
+        });
+        let mut results =
+            SearchResults { unreadable: listing.unreadable, ..SearchResults::default() };
+        for session in sessions {
+            if results.is_full() {
+                break;
+            }
+            let id = session.header.id.clone();
+            match self.hits_in(&session, texts.get(&id), asked, &mut results) {
+                // Removed since.
+                Ok(()) | Err(StoreError::NotFound(_)) => (),
+                Err(error) => results.unreadable.push((id, error)),
+            }
+        }
+        Ok(results)
+    }
+
+    fn hits_in(
+        &self,
+        session: &SessionRow,
+        proposed: Option<&BTreeSet<Seq>>,
+        asked: &Asked<'_>,
+        results: &mut SearchResults,
+    ) -> Result<(), StoreError> {
+        if proposed.is_some_and(BTreeSet::is_empty) {
+            return Ok(());
+        }
+        let (found, _) = self.look(&session.header.id, |log| {
+            let (_, start) = log.read_header()?;
+            log.each_line(start, |line| {
+                let line = EventLine::read(line).map_err(|error| error.to_string())?;
+                let meant = proposed.is_none_or(|proposed| proposed.contains(&line.seq));
+                if meant && !results.is_full() && may_be_found(&line.type_name) {
+                    let event = line.decode().map_err(|error| error.to_string())?;
+                    results.consider(asked, session, &event);
+                }
+                Ok(())
+            })
+            .map(drop)
+        })?;
+        Ok(found)
+    }
+
+    /// Which events the index proposes; first it takes in what it lacks of these sessions.
+    fn proposed<'a>(
+        &self,
+        index: &mut Index,
+        rows: impl Iterator<Item = &'a Row>,
+        asked: &Asked<'_>,
+    ) -> Result<Texts, Trouble> {
+        let held = index.indexed()?;
+        let mut current: HashMap<SessionId, Mark> = HashMap::new();
+        let (mut batch, mut size) = (Vec::new(), 0_usize);
+        for row in rows {
+            let (id, held) = (row.header.id.clone(), held.get(&row.header.id));
+            if held == Some(&row.seen) {
+                current.insert(id, row.seen.clone());
+                continue;
+            }
+            // What cannot be read is reported where its hits are looked for.
+            let Ok(texts) = self.texts_of(row, held) else { continue };
+            size =
+                texts.texts.iter().fold(size, |size, (_, words)| size.saturating_add(words.len()));
+            current.insert(id, texts.upto.clone());
+            batch.push(texts);
+            if size >= BATCH {
+                index.keep_texts(&std::mem::take(&mut batch))?;
+                size = 0;
+            }
+        }
+        if !batch.is_empty() {
+            index.keep_texts(&batch)?;
+        }
+        index.search(&asked.words.to_match(), &current)
+    }
+
+    /// What the index lacks of a session of which it holds `held`.
+    fn texts_of(&self, row: &Row, held: Option<&Mark>) -> Result<TextsOf, StoreError> {
+        let id = row.header.id.clone();
+        let held = held.filter(|_| !row.damaged);
+        let (texts, _) = self.look(&id, |log| {
+            let bytes = log.bytes();
+            if let Some((held, start)) = held.and_then(|held| Some((held, held.begins(bytes)?))) {
+                let (texts, end) = texts_in(log, start)?;
+                if !end.damaged {
+                    let (after, upto) = (Some(held.clone()), Mark::of(bytes, end.offset));
+                    return Ok(TextsOf { id: id.clone(), after, texts, upto });
+                }
+            }
+            let (_, start) = log.read_header()?;
+            let (texts, end) = texts_in(log, start)?;
+            let upto = Mark::of(bytes, end.offset);
+            Ok(TextsOf { id: id.clone(), after: None, texts, upto })
+        })?;
+        Ok(texts)
+    }
+}
+
+fn texts_in(log: &LogText<'_>, start: usize) -> Result<(Vec<(Seq, String)>, End), StoreError> {
+    let mut texts = Vec::new();
+    let end = log.each_line(start, |line| {
+        let line = EventLine::read(line).map_err(|error| error.to_string())?;
+        if may_be_found(&line.type_name) {
+            let event = line.decode().map_err(|error| error.to_string())?;
+            let words = said(&event).map(|(_, text)| Words::of(&text));
+            let words = words.filter(|words| !words.is_empty());
+            texts.extend(words.map(|words| (event.seq, words.into_spaced())));
+        }
+        Ok(())
+    })?;
+    Ok((texts, end))
+}
+
+impl Survey {
+    pub(crate) fn into_listing(self) -> Listing {
+        let said_something = |row: &Row| row.summary.has_human_message;
+        let sessions = self.rows.into_iter().filter(said_something);
+        let sessions = sessions.map(|Row { header, summary, .. }| SessionRow { header, summary });
+        let mut listing = Listing { sessions: sessions.collect(), unreadable: self.unreadable };
+        listing.sort();
+        listing
+    }
+}
+
+/// The row of a log: what is known of its beginning and what follows, or all of it.
+fn read_row(log: &LogText<'_>, known: Option<&Row>) -> Result<Row, StoreError> {
+    let bytes = log.bytes();
+    if let Some(known) = known.filter(|known| !known.damaged)
+        && let Some(start) = known.seen.begins(bytes)
+        && let Some(row) = scanned((*known.header).clone(), log, start, known.summary.clone())
+    {
+        return Ok(row);
+    }
+    let (header, start) = log.read_header()?;
+    if let Some(row) = scanned(header, log, start, Summary::default()) {
+        return Ok(row);
+    }
+    let log = log.decode()?;
+    let seen = Mark::of(bytes, log.valid_len);
+    let SessionRow { header, summary } = SessionRow::of(&log.fold()?);
+    Ok(Row { header, summary, stamp: None, seen, damaged: true })
+}
+
+fn scanned(header: Header, log: &LogText<'_>, start: usize, mut summary: Summary) -> Option<Row> {
+    let end = summarise(log, start, &mut summary)?;
+    let seen = Mark::of(log.bytes(), end);
+    Some(Row { header: header.into(), summary, stamp: None, seen, damaged: false })
+}
+
+/// The results in the order of the items.
+fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(number) else { return done };
+            done.push((number, work(item)));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let others = cores.min(MAX_THREADS).min(items.len()).saturating_sub(1);
+    let mut done = thread::scope(|scope| {
+        let spawn = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
+        let threads: Vec<_> = (0..others).filter_map(spawn).collect();
+        let mut done = run();
+        for thread in threads {
+            match thread.join() {
+                Ok(more) => done.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
