@@ -1,3 +1,5 @@
+//! When rows are activated, retracted and moved over, by what they need.
+
 use super::ledger::{A, Ledger, plain, plugins, row, standing};
 use crate::{Row, Scope, TaskSet};
 

@@ -1,3 +1,5 @@
+//! How effects are undone: in reverse, to the end, also after a failure, a cancel or a late set-up.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

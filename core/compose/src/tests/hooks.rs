@@ -1,3 +1,5 @@
+//! The order of listeners and observers, and who hears what.
+
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;

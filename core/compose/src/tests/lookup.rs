@@ -1,3 +1,5 @@
+//! What a scope finds, and what it says of its rows and plugins.
+
 use std::sync::Arc;
 
 use super::ledger::{A, Ledger, plain, plugins, row, standing};
