@@ -14,6 +14,7 @@ mod fold;
 mod fork;
 mod header;
 mod id;
+mod nodes;
 mod projection;
 mod repair;
 mod session;

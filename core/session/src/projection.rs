@@ -1,9 +1,7 @@
 //! What a model request is made of: the messages on the surface, shared and immutable.
 
-use std::sync::Arc;
-
-use crate::event::Event;
 use crate::id::Seq;
+use crate::nodes::Nodes;
 use crate::vocabulary::{
     AssistantMessage, DeveloperMessage, EventData, SystemMessage, ToolResult, UserMessage,
 };
@@ -13,7 +11,7 @@ use crate::vocabulary::{
 /// It is made by [`crate::Session::projection`] only, so whatever a model is sent is in the log.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    nodes: Arc<Vec<Arc<Event>>>,
+    nodes: Nodes,
 }
 
 /// One message on the surface.
@@ -32,7 +30,7 @@ pub enum Message<'a> {
 }
 
 impl Projection {
-    pub(crate) fn new(nodes: Arc<Vec<Arc<Event>>>) -> Self {
+    pub(crate) fn new(nodes: Nodes) -> Self {
         Self { nodes }
     }
 

@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// The messages on the surface now. Shares the surface's own list, so it costs the same for
-    /// any length.
+    /// any length, and so does the append after it.
     pub fn projection(&self) -> Projection {
         self.surface.projection()
     }

@@ -12,15 +12,15 @@ use crate::content::Block;
 use crate::damage::Gap;
 use crate::event::{Event, SurfaceOp};
 use crate::id::{Seq, ToolCallId};
+use crate::nodes::Nodes;
 use crate::projection::Projection;
 use crate::session::AppendError;
 use crate::vocabulary::{AssistantMessage, EventData, ToolResult};
 
-/// The nodes are shared with projections: taking one copies nothing, and the first change after
-/// it copies the list of pointers once.
+/// The nodes are shared with projections: taking one copies nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Surface {
-    nodes: Arc<Vec<Arc<Event>>>,
+    nodes: Nodes,
 }
 
 /// A checked change, valid for the surface that made it.
@@ -37,7 +37,7 @@ pub(crate) enum Plan {
 impl Surface {
     /// The messages now.
     pub(crate) fn projection(&self) -> Projection {
-        Projection::new(Arc::clone(&self.nodes))
+        Projection::new(self.nodes.clone())
     }
 
     /// Checks what an event would do to the surface.
@@ -61,10 +61,8 @@ impl Surface {
     pub(crate) fn apply(&mut self, plan: Plan, event: &Arc<Event>) {
         match plan {
             Plan::Stay => (),
-            Plan::Append => Arc::make_mut(&mut self.nodes).push(Arc::clone(event)),
-            Plan::Replace(span) => {
-                Arc::make_mut(&mut self.nodes).splice(span, [Arc::clone(event)]);
-            }
+            Plan::Append => self.nodes.push(Arc::clone(event)),
+            Plan::Replace(span) => self.nodes.replace(span, Arc::clone(event)),
         }
     }
 
@@ -142,9 +140,12 @@ impl Surface {
         &mut self,
         rewrite: impl FnOnce(&AssistantMessage) -> AssistantMessage,
     ) {
-        for node in Arc::make_mut(&mut self.nodes).iter_mut().rev() {
-            if let EventData::AssistantMessage(answer) = &node.data {
-                *node = Arc::new(Event { data: rewrite(answer).into(), ..(**node).clone() });
+        for index in (0..self.nodes.len()).rev() {
+            if let Some(node) = self.nodes.get(index)
+                && let EventData::AssistantMessage(answer) = &node.data
+            {
+                let node = Event { data: rewrite(answer).into(), ..(**node).clone() };
+                self.nodes.set(index, Arc::new(node));
                 return;
             }
         }
@@ -161,14 +162,14 @@ impl Surface {
             self.position(first).ok_or("the first node to replace is not on the surface")?;
         let end = self.position(last).ok_or("the last node to replace is not on the surface")?;
         let span = start..end.saturating_add(1);
-        let nodes = self.nodes.get(span.clone()).unwrap_or_default();
+        let nodes: Vec<_> = self.nodes.iter().take(span.end).skip(span.start).collect();
         if nodes.is_empty() {
             return Err("the nodes to replace are in the wrong order");
         }
         if !nodes.iter().map(|node| node.seq).eq(covers.iter().copied()) {
             return Err("the covered nodes are not named exactly");
         }
-        check_replacement(data, nodes)?;
+        check_replacement(data, &nodes)?;
         if !matches!(data, EventData::ToolResult(_)) {
             self.check_pairs(&span)?;
         }
@@ -200,11 +201,11 @@ impl Surface {
 }
 
 /// What may stand in the place of `nodes`, which is not empty.
-fn check_replacement(data: &EventData, nodes: &[Arc<Event>]) -> Result<(), &'static str> {
+fn check_replacement(data: &EventData, nodes: &[&Arc<Event>]) -> Result<(), &'static str> {
     match (data, nodes) {
         (EventData::SystemMessage(_), [node]) if is_system(node) => Ok(()),
         (EventData::SystemMessage(_), _) => Err("a system message replaces the system message"),
-        (_, nodes) if nodes.iter().any(is_system) => {
+        (_, nodes) if nodes.iter().any(|node| is_system(node)) => {
             Err("the system message is replaced only by another one")
         }
         (EventData::ToolResult(new), [node]) => match &node.data {

@@ -1,6 +1,7 @@
 //! The tests of the crate: what may enter a log, what it folds to, and that nothing gets lost.
 
 mod admission;
+mod blob;
 mod damage;
 mod fold;
 mod fork;

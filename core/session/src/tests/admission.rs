@@ -1,5 +1,8 @@
 //! What may enter a log and what may not.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use expect_test::{Expect, expect};
 use serde_json::value::RawValue;
 
@@ -59,6 +62,9 @@ fn the_last_setting_counts() {
         Draft::new(TitleSet { title: "one".into() }),
         Draft::new(TitleSet { title: "two".into() }),
         Draft::new(RequestContext { window: 9, max_output: 3 }),
+        Draft::new(SandboxMode { mode: "read-only".into() }),
+        Draft::new(PlanMode { active: true }),
+        Draft::new(GoalChange { goal: Some("ship".into()) }),
         queued(&["u", "v", "w"]),
         removed(&["v"]),
         queued(&["v"]),
@@ -68,6 +74,9 @@ fn the_last_setting_counts() {
     assert_eq!(state.route, Route::parse("c/d/e"));
     assert_eq!(state.summary.title.text.as_deref(), Some("two"));
     assert_eq!(state.context, Some(RequestContext { window: 9, max_output: 3 }));
+    assert_eq!(state.modes.sandbox.as_deref(), Some("read-only"));
+    assert!(state.plan.active && state.todo.items.is_empty());
+    assert_eq!(state.goal.as_deref(), Some("ship"));
     let inbox: Vec<_> = state.inbox.messages.iter().map(|message| message.id.as_str()).collect();
     assert_eq!(inbox, ["id of u", "id of w", "id of v"]);
     assert!(!state.summary.has_human_message);
@@ -221,6 +230,102 @@ fn the_queue_gives_back_what_it_holds() {
             agent/inbox/spliced: gives no reason
             agent/inbox/spliced: changes nothing"#]],
     );
+}
+
+#[test]
+fn what_plugins_record_says_something() {
+    let tools = |added: &[&str], removed: &[&str]| {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Draft::new(DeveloperMessage { added: names(added), removed: names(removed) })
+    };
+    let todo = |text: &str| {
+        let item = TodoItem { text: text.into(), status: TodoStatus::Pending };
+        Draft::new(TodoWrite { items: vec![item] })
+    };
+    let hash = BlobHash::of_digest(&[7; 32]);
+    let seen = |path: std::path::PathBuf| Draft::new(FileObserved { path, hash: hash.clone() });
+    let offload = |seqs: &[u64]| {
+        Draft::new(ImageOffload { messages: seqs.iter().copied().map(Seq).collect() })
+    };
+    check(
+        &session([]),
+        [
+            tools(&[], &[]),
+            tools(&["a", ""], &[]),
+            tools(&["a"], &["a"]),
+            tools(&["a"], &["b"]),
+            todo(" "),
+            todo("x"),
+            Draft::new(TodoWrite { items: Vec::new() }),
+            Draft::new(GoalChange { goal: Some(String::new()) }),
+            Draft::new(GoalChange { goal: None }),
+            Draft::new(PlanMode { active: false }),
+            Draft::new(SandboxMode { mode: String::new() }),
+            Draft::new(FeedbackRecord { text: "\n".into() }),
+            seen("a/b".into()),
+            seen(OsStr::from_bytes(b"/\xff").into()),
+            seen("/a/b".into()),
+            offload(&[]),
+            offload(&[3, 3]),
+            offload(&[3, 4]),
+        ],
+        &expect![[r#"
+            developer/message: changes nothing
+            developer/message: names no tool
+            developer/message: names a tool twice
+            admitted developer/message
+            todo/write: has no text
+            admitted todo/write
+            admitted todo/write
+            goal/change: has no text
+            admitted goal/change
+            admitted plan/mode
+            sandbox/mode: names no mode
+            feedback/record: has no text
+            file/observed: names no absolute path
+            file/observed: its path is not UTF-8
+            admitted file/observed
+            image/offload: names no message
+            image/offload: names a message twice
+            admitted image/offload"#]],
+    );
+    let open = session([calls("a", &["c1"])]);
+    check(&open, [tools(&["a"], &[])], &expect!["developer/message: a tool call before it has no result"]);
+}
+
+#[test]
+fn compactions_and_jobs_begin_and_end_once() {
+    let start = || {
+        let trigger = CompactionTrigger::Overflow;
+        Draft::new(CompactionStart { trigger, instruction: "Summarise.".into() })
+    };
+    let end = || Draft::new(CompactionEnd { outcome: CompactionOutcome::Compacted });
+    let job =
+        |id: &str, title: &str| Draft::new(JobStarted { id: JobId::new(id), title: title.into() });
+    let ended = |id: &str| {
+        let outcome = JobOutcome::Killed { signal: 9 };
+        Draft::new(JobEnded { id: JobId::new(id), outcome })
+    };
+    let wordless =
+        CompactionStart { trigger: CompactionTrigger::Pressure, instruction: String::new() };
+    check(
+        &session([start(), end(), job("j1", "make"), ended("j1")]),
+        [end(), ended("j1"), Draft::new(wordless), job("j1", "a\nb"), job("j1", "")],
+        &expect![[r#"
+            compaction/end: no compaction is open
+            job/ended: no such job is running
+            compaction/start: has no text
+            job/started: is longer than one line
+            job/started: has no text"#]],
+    );
+    let busy = session([start(), job("j1", "make"), job("j2", "make")]);
+    let running: Vec<_> = busy.state().jobs.iter().map(|job| job.id.as_str()).collect();
+    assert!(busy.state().compacting);
+    assert_eq!(running, ["j1", "j2"]);
+    check(&busy, [start(), job("j1", "again"), ended("j3")], &expect![[r#"
+        compaction/start: the compaction before it is open
+        job/started: the job was started before
+        job/ended: no such job is running"#]]);
 }
 
 #[test]

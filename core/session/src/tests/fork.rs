@@ -10,7 +10,7 @@ use super::replay::{assert_same, draft, seed, surface_seqs};
 use super::sample::*;
 use crate::*;
 
-const CASES: u32 = 80;
+const CASES: u32 = 50;
 
 /// What the header of a fork of this session at this event says. Forks of forks get other ids.
 pub(crate) fn fork_header(parent: &Session, at: Seq) -> Header {
@@ -288,5 +288,5 @@ fn any_history_can_be_forked_at_every_event() {
     let [forks, open, gaps] = counts.map(std::cell::Cell::get);
     println!("seed {seed}, {forks} forks and as many of forks, {open} cut open, {gaps} with gaps");
     outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    assert!(forks > 400 && open > 100 && gaps > 20, "{forks} {open} {gaps}");
+    assert!(forks > 300 && open > 100 && gaps > 20, "{forks} {open} {gaps}");
 }

@@ -84,6 +84,63 @@ fn a_user_message_keeps_every_text() {
     }
 }
 
+/// What each type that no other test writes looks like on the disk.
+#[test]
+fn every_type_has_its_line() {
+    let blob = || BlobRef { hash: BlobHash::of_digest(&[171; 32]), bytes: u64::MAX };
+    let blobs = UserMessage {
+        content: vec![
+            Content::Blob { blob: blob(), mime_type: "text/plain".into(), preview: "p".into() },
+            Content::Image { blob: blob(), mime_type: "image/png".into() },
+        ],
+        ..user_message("x")
+    };
+    let failed = CompactionOutcome::Failed { message: "m".into() };
+    let done = TodoItem { text: "t".into(), status: TodoStatus::Completed };
+    let started =
+        CompactionStart { trigger: CompactionTrigger::Pressure, instruction: "Summarise.".into() };
+    let events: Vec<EventData> = vec![
+        blobs.into(),
+        DeveloperMessage { added: vec!["a".into()], removed: vec!["b".into()] }.into(),
+        SeedEnd { inherited: EventCount(u64::MAX) }.into(),
+        SandboxMode { mode: "read-only".into() }.into(),
+        PlanMode { active: true }.into(),
+        started.into(),
+        CompactionEnd { outcome: failed }.into(),
+        CompactionEnd { outcome: CompactionOutcome::Compacted }.into(),
+        ImageOffload { messages: vec![Seq(1)] }.into(),
+        TodoWrite { items: vec![done] }.into(),
+        GoalChange { goal: None }.into(),
+        JobStarted { id: JobId::new("j"), title: "make".into() }.into(),
+        JobEnded { id: JobId::new("j"), outcome: JobOutcome::Exited { code: -1 } }.into(),
+        JobEnded { id: JobId::new("j"), outcome: JobOutcome::Killed { signal: 9 } }.into(),
+        FileObserved { path: "/a b".into(), hash: blob().hash }.into(),
+        FeedbackRecord { text: "good".into() }.into(),
+    ];
+    let lines: Vec<_> = events
+        .into_iter()
+        .map(|data| through_a_line(&Event { seq: Seq(0), time: UnixMillis(0), ..event(data) }))
+        .map(|event| event.to_line().unwrap().replace(r#""seq":0,"time":0,"#, ""))
+        .collect();
+    expect_test::expect![[r#"
+        {"type":"user/message","data":{"id":"id of x","content":[{"type":"blob","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mime_type":"text/plain","preview":"p"},{"type":"image","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mime_type":"image/png"}],"source":{"kind":"human"}},"surface_op":"append"}
+        {"type":"developer/message","data":{"added":["a"],"removed":["b"]},"surface_op":"append"}
+        {"type":"session/seed-end","data":{"inherited":18446744073709551615}}
+        {"type":"sandbox/mode","data":{"mode":"read-only"}}
+        {"type":"plan/mode","data":{"active":true}}
+        {"type":"compaction/start","data":{"trigger":"pressure","instruction":"Summarise."}}
+        {"type":"compaction/end","data":{"outcome":{"kind":"failed","message":"m"}}}
+        {"type":"compaction/end","data":{"outcome":{"kind":"compacted"}}}
+        {"type":"image/offload","data":{"messages":[1]}}
+        {"type":"todo/write","data":{"items":[{"text":"t","status":"completed"}]}}
+        {"type":"goal/change","data":{"goal":null}}
+        {"type":"job/started","data":{"id":"j","title":"make"}}
+        {"type":"job/ended","data":{"id":"j","outcome":{"kind":"exited","code":-1}}}
+        {"type":"job/ended","data":{"id":"j","outcome":{"kind":"killed","signal":9}}}
+        {"type":"file/observed","data":{"path":"/a b","hash":"abababababababababababababababababababababababababababababababab"}}
+        {"type":"feedback/record","data":{"text":"good"},"ignorable":true}"#]].assert_eq(&lines.join("\n"));
+}
+
 #[test]
 fn a_block_that_is_not_understood_keeps_its_bytes() {
     for json in EXACT {

@@ -24,7 +24,7 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
     let (turn, step) = (state.turns.turn.0, state.turns.step.0);
     let call = state.open_calls.get(usize::from(*number) % 3).map(|call| call.id.to_string());
     let call = call.as_deref().unwrap_or("c0");
-    match kind % 18 {
+    match kind % 26 {
         0 => turn_start(turn + 1),
         1 => turn_end(turn),
         2 => step_start(turn, step + 1),
@@ -52,7 +52,37 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
             piece_of((turn, step), &format!("m{step}"), block, number % 2 == 0)
         }
         16 if number % 4 == 0 => failed_attempt(turn, step),
+        18.. => owned(session, kind % 26 - 18, *number, text),
         _ => replace_some(session, usize::from(*number), user(text)),
+    }
+}
+
+/// A draft of a type that belongs to a plugin.
+fn owned(session: &Session, kind: u8, number: u8, text: &str) -> Draft {
+    let (state, even, text) = (session.state(), number % 2 == 0, text.to_owned());
+    match kind {
+        0 => Draft::new(DeveloperMessage { added: vec![text], removed: Vec::new() }),
+        1 => {
+            let item = TodoItem { text, status: TodoStatus::InProgress };
+            Draft::new(TodoWrite { items: vec![item; usize::from(number % 3)] })
+        }
+        2 => Draft::new(PlanMode { active: even }),
+        3 if even => Draft::new(CompactionEnd { outcome: CompactionOutcome::Compacted }),
+        3 => {
+            let trigger = CompactionTrigger::Person;
+            Draft::new(CompactionStart { trigger, instruction: text })
+        }
+        4 => match state.jobs.first().filter(|_| even) {
+            Some(job) => {
+                let outcome = JobOutcome::Exited { code: number.into() };
+                Draft::new(JobEnded { id: job.id.clone(), outcome })
+            }
+            None => Draft::new(JobStarted { id: JobId::new(format!("j{number}")), title: text }),
+        },
+        5 if even => Draft::new(PermissionMode { mode: text }),
+        5 => Draft::new(SandboxMode { mode: text }),
+        6 => Draft::new(TitleSet { title: text }),
+        _ => Draft::new(GoalChange { goal: even.then_some(text) }),
     }
 }
 

@@ -121,3 +121,40 @@ fn an_unknown_event_is_never_on_the_surface() {
     let error = Session::replay(header(), [event]).unwrap_err();
     assert_eq!(error.to_string(), "event 0: surface: only a message can be on the surface");
 }
+
+/// How many pointers to events there are: each copy of a list adds one for each of its nodes.
+fn pointers(session: &Session) -> usize {
+    session.events().iter().map(std::sync::Arc::strong_count).sum()
+}
+
+#[test]
+fn an_append_beside_a_projection_does_not_copy_the_list() {
+    let mut session = session((0..10_000).map(|n| user(&format!("{n}"))));
+    let mut copied = Vec::new();
+    for _ in 0..200 {
+        let (before, count) = (session.projection(), pointers(&session));
+        append(&mut session, user("u")).unwrap();
+        // The log and the surface hold the new event; whatever else is new is a copy.
+        copied.push(pointers(&session) - count - 2);
+        drop(before);
+    }
+    let (all, most) = (copied.iter().sum::<usize>(), copied.iter().max().unwrap());
+    println!("200 appends to 10000 nodes copied {all} pointers, the worst of them {most}");
+    assert!(*most < 64, "{copied:?}");
+}
+
+#[test]
+fn nodes_are_replaced_anywhere_in_a_long_list() {
+    let mut session = session((0..200).map(|n| user(&format!("{n}"))));
+    let mut expected: Vec<String> = (0..200).map(|n| format!("user:{n}")).collect();
+    for (place, len) in [(0, 1), (63, 2), (64, 1), (150, 48), (10, 120), (0, 1), (1, 30)] {
+        let seqs: Vec<u64> = session.projection().entries().map(|(seq, _)| seq.0).collect();
+        append(&mut session, replacing(user("new"), &seqs[place..place + len])).unwrap();
+        expected.splice(place..place + len, ["user:new".to_owned()]);
+        assert_eq!(surface(&session), expected);
+        let backwards =
+            session.projection().entries().rev().map(|(seq, _)| seq).collect::<Vec<_>>();
+        let forwards = session.projection().entries().map(|(seq, _)| seq).collect::<Vec<_>>();
+        assert_eq!(backwards.into_iter().rev().collect::<Vec<_>>(), forwards);
+    }
+}
