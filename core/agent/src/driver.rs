@@ -113,7 +113,8 @@ impl Driver {
 
     /// Runs until the handle closes it or every handle is gone.
     pub(crate) async fn run(mut self) {
-        if !self.repair() {
+        if let Err(error) = self.recorder.repair() {
+            tracing::error!(%error, "repair failed");
             self.notice(NoticeLevel::Error, "The session could not be repaired", None).await;
         }
         while !self.control.closing().is_cancelled() {
@@ -131,18 +132,6 @@ impl Driver {
             }
         }
         self.leave().await;
-    }
-
-    /// Brings the log of a process that died to rest.
-    fn repair(&mut self) -> bool {
-        let drafts = self.recorder.session().repair();
-        drafts.into_iter().all(|draft| match self.recorder.append_draft(draft) {
-            Ok(_) => true,
-            Err(error) => {
-                tracing::error!(%error, "repair failed");
-                false
-            }
-        })
     }
 
     /// Answers what still waits, and makes the log durable a last time.

@@ -57,7 +57,20 @@ impl Recorder {
 
     /// Records one fact.
     pub(crate) fn append_draft(&mut self, draft: Draft) -> Result<Arc<Event>, RecordError> {
-        let event = self.session.append(draft, self.now())?;
+        self.append_at(draft, self.now())
+    }
+
+    /// Brings a log that ends in the middle to rest, at the time at which it ended.
+    pub(crate) fn repair(&mut self) -> Result<(), RecordError> {
+        let time = self.session.last_time();
+        for draft in self.session.repair() {
+            self.append_at(draft, time)?;
+        }
+        Ok(())
+    }
+
+    fn append_at(&mut self, draft: Draft, time: UnixMillis) -> Result<Arc<Event>, RecordError> {
+        let event = self.session.append(draft, time)?;
         self.writer.append(Arc::clone(&event))?;
         Ok(event)
     }

@@ -99,6 +99,9 @@ fn line_range(fragment: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use bridle_session::{BlobHash, BlobRef};
+    use expect_test::expect;
+
     use super::*;
 
     fn link(uri: &str) -> String {
@@ -144,5 +147,36 @@ mod tests {
         };
         let expected = "<resource path=\"/p/a.rs\" lines=\"1-2\">\nfn a() {}\n\n</resource>";
         assert_eq!(text_of(&content), expected);
+    }
+
+    #[test]
+    fn what_is_kept_elsewhere_is_told() {
+        let blob = BlobRef { hash: BlobHash::of_digest(&[0; 32]), bytes: 1_048_576 };
+        let large = Content::Blob {
+            blob: blob.clone(),
+            mime_type: "text/plain".to_owned(),
+            preview: "a\n[... 1040000 bytes omitted ...]\nz".to_owned(),
+        };
+        expect![[r#"
+            a
+            [... 1040000 bytes omitted ...]
+            z
+            [These are the beginning and the end of 1048576 bytes. The whole is kept with the session, where no tool can read it: to see more of it, ask for a smaller part.]"#]]
+        .assert_eq(&text_of(&large));
+        let image = Content::Image { blob, mime_type: "image/png".to_owned() };
+        expect!["[Here is an image (image/png, 1048576 bytes) that you cannot be shown.]"]
+            .assert_eq(&text_of(&image));
+    }
+
+    #[test]
+    fn tools_that_came_and_went_are_named() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let both = DeveloperMessage { added: names(&["a", "b"]), removed: names(&["c"]) };
+        expect![
+            "[These tools can be called from here on: a, b. These tools cannot be called any more: c.]"
+        ]
+        .assert_eq(&text_of_developer(&both));
+        let gone = DeveloperMessage { added: Vec::new(), removed: names(&["c"]) };
+        expect!["[These tools cannot be called any more: c.]"].assert_eq(&text_of_developer(&gone));
     }
 }

@@ -1,8 +1,12 @@
 //! A stored session in a new driver.
 
-use bridle_agent::{Mode, TurnOutcome};
+use std::sync::Arc;
 
-use crate::rig::{Rig, kinds, route, text};
+use bridle_agent::{Access, Mode, TurnOutcome, replay};
+use bridle_session::{Event, EventCount, EventData, Header, Parent, SessionId};
+use expect_test::expect;
+
+use crate::rig::{Rig, TestTool, calls, kinds, line, ok, route, text};
 
 #[tokio::test]
 async fn a_resumed_session_is_set_as_it_was_and_continues_its_series() {
@@ -28,4 +32,48 @@ async fn a_stored_session_brings_back_no_mode_that_the_user_took_away() {
     rig.agent.set_mode(Mode::FullAccess).await.unwrap();
     let rig = rig.reopened(&[Mode::ReadOnly, Mode::Ask]).await;
     assert_eq!(rig.agent.status().await.unwrap().mode, Mode::Ask);
+}
+
+#[tokio::test]
+async fn a_fork_inside_a_turn_goes_on_by_itself() {
+    let write = TestTool::new("write", Access::WriteInside("f".into()), ok);
+    let mut rig = Rig::with(vec![write], Mode::FullAccess, 5);
+    rig.model.push(calls(&[("c1", "write", "{}"), ("c2", "write", "{}")]));
+    rig.model.push(text("Done."));
+    rig.prompt("first");
+    rig.prompt("second");
+    rig.model.push(text("Second."));
+    rig.until_end("second").await;
+    let parent = rig.log().await;
+    let taken_up = |event: &&Arc<Event>| matches!(event.data, EventData::ToolCall(_));
+    let at = parent.events().iter().find(taken_up).unwrap().seq;
+    let header = Header {
+        id: SessionId::new("00000000-0000-7000-8000-000000000001"),
+        parent: Some(Parent { id: parent.header().id.clone(), inherited: EventCount(at.0 + 1) }),
+        ..(**parent.header()).clone()
+    };
+    let child = parent.fork(header, at).unwrap();
+    let shown: Vec<_> = replay(&child).iter().map(line).collect();
+    expect![[r#"
+        [
+            "title first",
+            "user first",
+            "call c1 failed write",
+            "call c2 failed write",
+            "notice The session was forked here, in mid-turn.",
+            "user second",
+            "notice This message was not sent: the session broke off before its turn came.",
+        ]
+    "#]]
+    .assert_debug_eq(&shown);
+    let mut rig = Rig::over(child).await;
+    rig.model.push(text("Fine."));
+    assert_eq!(rig.run("third").await.1, TurnOutcome::EndTurn);
+    expect![[r#"
+        system
+        user: first
+        assistant: <write c1> <write c2>
+        result c1: The outcome of this call is unknown here: this session was forked from another while it was under way, so its effect may be complete, partial or absent. Look at the current state before you repeat it.
+        result c2: This call was not run here: this session was forked from another before it began. The other session may have run it. Look at the current state before you call the tool again.
+        user: third"#]].assert_eq(&rig.model.requests()[0]);
 }

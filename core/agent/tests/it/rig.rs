@@ -409,11 +409,19 @@ impl Rig {
 
     /// A session whose process died behind these events.
     pub(crate) async fn after_a_crash(drafts: impl IntoIterator<Item = Draft>) -> Self {
-        let store = Arc::new(MemoryStore::new());
         let mut session = Session::new(header());
-        let writer = store.create(session.header()).unwrap();
         for draft in drafts {
-            writer.append(session.append(draft, UnixMillis(0)).unwrap()).unwrap();
+            session.append(draft, UnixMillis(0)).unwrap();
+        }
+        Self::over(session).await
+    }
+
+    /// A stored session.
+    pub(crate) async fn over(session: Session) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let writer = store.create(session.header()).unwrap();
+        for event in session.events() {
+            writer.append(Arc::clone(event)).unwrap();
         }
         writer.flush().await.unwrap();
         drop(writer);

@@ -290,7 +290,11 @@ fn what_plugins_record_says_something() {
             admitted image/offload"#]],
     );
     let open = session([calls("a", &["c1"])]);
-    check(&open, [tools(&["a"], &[])], &expect!["developer/message: a tool call before it has no result"]);
+    check(
+        &open,
+        [tools(&["a"], &[])],
+        &expect!["developer/message: a tool call before it has no result"],
+    );
 }
 
 #[test]
@@ -322,10 +326,14 @@ fn compactions_and_jobs_begin_and_end_once() {
     let running: Vec<_> = busy.state().jobs.iter().map(|job| job.id.as_str()).collect();
     assert!(busy.state().compacting);
     assert_eq!(running, ["j1", "j2"]);
-    check(&busy, [start(), job("j1", "again"), ended("j3")], &expect![[r#"
+    check(
+        &busy,
+        [start(), job("j1", "again"), ended("j3")],
+        &expect![[r#"
         compaction/start: the compaction before it is open
         job/started: the job was started before
-        job/ended: no such job is running"#]]);
+        job/ended: no such job is running"#]],
+    );
 }
 
 #[test]
