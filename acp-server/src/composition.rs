@@ -13,7 +13,7 @@ use bridle_agent::{AgentParts, AgentUpdate, Approver, Mode, Sandboxing};
 use bridle_compose::{Clock, SystemClock, TaskSet};
 use bridle_model::Catalogue;
 use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
-use bridle_store::{FileStore, LogWriter, SessionStore};
+use bridle_store::{BlobStore, FileStore, LogWriter, SessionStore};
 use bridle_toolkit::ToolWorld;
 use bridle_world::Roots;
 use bridle_world::process::Processes;
@@ -32,6 +32,7 @@ pub struct App {
     overrides: Overrides,
     settings: CurrentSettings,
     store: Arc<dyn SessionStore>,
+    blobs: Arc<dyn BlobStore>,
     models: Arc<Providers>,
     processes: Processes,
     clock: Arc<dyn Clock>,
@@ -80,9 +81,12 @@ impl App {
     /// network; what is wrong is in [`Settings::problems`].
     pub fn new(environment: Environment, overrides: Overrides) -> Self {
         let settings = config::load(&environment, &overrides);
-        let store: Arc<dyn SessionStore> = match &settings.state {
-            Some(state) => Arc::new(FileStore::new(state)),
-            None => Arc::new(NoStore),
+        let (store, blobs): (Arc<dyn SessionStore>, Arc<dyn BlobStore>) = match &settings.state {
+            Some(state) => {
+                let store = Arc::new(FileStore::new(state));
+                (Arc::clone(&store) as _, store)
+            }
+            None => (Arc::new(NoStore), Arc::new(NoStore)),
         };
         let settings: CurrentSettings = Arc::new(RwLock::new(Arc::new(settings)));
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -92,6 +96,7 @@ impl App {
             overrides,
             settings,
             store,
+            blobs,
             models,
             processes: Processes::new(
                 Processes::THIS_BINARY.into(),
@@ -230,6 +235,7 @@ impl App {
             system_prompt: bridle_toolkit::system_prompt().to_owned(),
             session: seed.session,
             writer: seed.writer,
+            blobs: Arc::clone(&self.blobs),
             models: Arc::clone(&self.models) as _,
             approver: seed.approver,
             updates: seed.updates,

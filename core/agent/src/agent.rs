@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bridle_compose::{Clock, TaskSet};
 use bridle_model::ModelSource;
 use bridle_session::{Content, MessageId, Route, Session, UserMessage, UserSource};
-use bridle_store::LogWriter;
+use bridle_store::{BlobStore, LogWriter};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::approval::Approver;
@@ -22,6 +22,8 @@ pub struct AgentParts {
     pub session: Session,
     /// Its log.
     pub writer: LogWriter,
+    /// Where results go that are too large for the log.
+    pub blobs: Arc<dyn BlobStore>,
     /// Where calls come from.
     pub models: Arc<dyn ModelSource>,
     /// The tools offered, in any order; names must be unique.

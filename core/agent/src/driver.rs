@@ -11,6 +11,7 @@ mod halt;
 mod partial;
 mod quiet;
 mod request;
+mod spill;
 mod turn;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,8 +25,10 @@ use bridle_model::{ModelSource, ToolSpec};
 use bridle_session::{
     EventData, InboxSpliced, MessageId, ModelSelected, PermissionMode, Route, UserMessage,
 };
+use bridle_store::BlobStore;
 use tokio::sync::mpsc;
 
+pub use self::spill::RESULT_LIMIT;
 use crate::agent::{AgentParts, AgentStatus};
 use crate::approval::Approver;
 use crate::context::ContextSource;
@@ -45,6 +48,7 @@ pub(crate) struct Driver {
     // The recorder holds the log's lock; it is dropped before the mailbox, so that whoever waits
     // for the mailbox to close finds the log free.
     recorder: Recorder,
+    blobs: Arc<dyn BlobStore>,
     mailbox: mpsc::Receiver<Command>,
     control: Arc<Control>,
     updates: mpsc::Sender<AgentUpdate>,
@@ -84,6 +88,7 @@ impl Driver {
         Self {
             frame: Frame::of(&parts.session),
             recorder: Recorder::new(parts.session, parts.writer, Arc::clone(&parts.clock)),
+            blobs: parts.blobs,
             mailbox,
             control,
             updates: parts.updates,

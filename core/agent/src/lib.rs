@@ -26,6 +26,7 @@ pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus};
 pub use approval::{Answer, Approver, Question};
 pub use context::ContextSource;
 pub use display::{Display, FileDiff, Location, ToolKind};
+pub use driver::RESULT_LIMIT;
 pub use mode::{Mode, Ruling, Sandboxing};
 pub use notice::Notice;
 pub use prompt::PromptSection;

@@ -125,7 +125,9 @@ impl Call<'_> {
         stored.unwrap_or_else(|| {
             let text = self.result.map(|result| {
                 let texts = result.content.iter().filter_map(|part| match part {
-                    Content::Text { text } => Some(text.as_str()),
+                    Content::Text { text } | Content::Blob { preview: text, .. } => {
+                        Some(text.as_str())
+                    }
                     _ => None,
                 });
                 texts.collect::<Vec<_>>().join("\n")

@@ -15,11 +15,13 @@ use crate::arguments::Arguments;
 use crate::file_tool::{FileArguments, FileCall, FileWorld};
 use crate::target::Target;
 
-const LIMITS: LineLimits = LineLimits { lines: 2_000, bytes: 64 * 1024, line_bytes: 4 * 1024 };
+/// With their numbers and the notes, so many lines are read whole: below
+/// [`bridle_agent::RESULT_LIMIT`].
+const LIMITS: LineLimits = LineLimits { lines: 2_000, bytes: 48 * 1024, line_bytes: 4 * 1024 };
 
 const DESCRIPTION: &str = "\
 Reads a UTF-8 text file as numbered lines. Each line is shown as its number, a tab and its text; \
-the number and the tab are not part of the file. At most 2,000 lines or 64 KiB are returned; a \
+the number and the tab are not part of the file. At most 2,000 lines or 48 KiB are returned; a \
 note then says with which start_line to go on.";
 
 /// Arguments of `read`.
@@ -194,6 +196,17 @@ mod tests {
         assert!(text.ends_with("  3000\tx\n"));
         let text = ws.text("read", json!({ "path": "wide" })).await;
         assert!(text.ends_with(" [95904 more bytes of this line]\n") && text.len() < 5_000);
+    }
+
+    #[tokio::test]
+    async fn the_longest_reads_are_read_whole() {
+        let short = "x".repeat(23) + "\n";
+        let long = "x".repeat(5_000) + "\r\n";
+        let ws = Workspace::new(&[("short", &short.repeat(3_000)), ("long", &long.repeat(30))]);
+        for (path, least) in [("short", 60 * 1024), ("long", 47 * 1024)] {
+            let text = ws.text("read", json!({ "path": path })).await;
+            assert!((least..bridle_agent::RESULT_LIMIT).contains(&text.len()), "{}", text.len());
+        }
     }
 
     #[tokio::test]

@@ -14,8 +14,9 @@ use crate::target::{Target, fenced, one_line, shown};
 
 /// The most hits that are returned.
 const MAX_HITS: usize = 200;
-/// The most bytes of hits that are returned.
-const MAX_TEXT_BYTES: usize = 64 * 1024;
+/// The most bytes of hits that are returned; with the note on the rest below
+/// [`bridle_agent::RESULT_LIMIT`].
+const MAX_TEXT_BYTES: usize = 60 * 1024;
 
 const DESCRIPTION: &str = "\
 Finds lines that match a regular expression (Rust syntax, within one line, case-sensitive unless \

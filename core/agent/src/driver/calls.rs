@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Driver;
 use super::gate::Verdict;
 use super::halt::Halt;
+use super::spill::preview;
 use crate::display::{Display, ToolKind};
 use crate::guard::{RepeatGuard, Repeats};
 use crate::tool::{
@@ -19,8 +20,6 @@ use crate::update::{AgentUpdate, ToolStatus};
 
 /// How many parallel-safe calls run at once.
 const PARALLEL_LIMIT: usize = 8;
-/// The most text of one result that enters history, in bytes; tools cap themselves far below.
-const RESULT_LIMIT: usize = 256 * 1024;
 
 /// A call as the model made it.
 #[derive(Clone, Debug)]
@@ -276,7 +275,7 @@ impl Driver {
     ) -> Result<(), Halt> {
         // Live output still waiting to be shown would overtake the result.
         self.progress.forget(&call.id);
-        let (mut content, error, display) = match outcome {
+        let (content, error, mut display) = match outcome {
             Ok(outcome) => (outcome.content, None, outcome.display),
             Err(failure) => {
                 let display = failure
@@ -285,7 +284,8 @@ impl Driver {
                 (vec![Content::text(failure.message)], Some(failure.code), display)
             }
         };
-        bound(&mut content);
+        let mut content = self.bounded(content).await;
+        display.text = display.text.map(|text| preview(&text));
         match guard.count(&call.name, &call.arguments, &text_of(&content)) {
             Repeats::Fine => {}
             Repeats::Tell => content.push(Content::text(
@@ -336,23 +336,4 @@ fn text_of(content: &[Content]) -> String {
         Content::Blob { blob, .. } | Content::Image { blob, .. } => blob.hash.as_str(),
     });
     texts.collect::<Vec<_>>().join("\n")
-}
-
-/// Keeps a result non-empty and within the limit.
-fn bound(content: &mut Vec<Content>) {
-    let mut left = RESULT_LIMIT;
-    for part in content.iter_mut() {
-        if let Content::Text { text } | Content::Resource { text, .. } = part {
-            if text.len() > left {
-                let omitted = text.len() - text.floor_char_boundary(left);
-                text.truncate(text.floor_char_boundary(left));
-                text.push_str(&format!("\n[{omitted} bytes omitted]"));
-            }
-            left = left.saturating_sub(text.len());
-        }
-    }
-    content.retain(|part| !matches!(part, Content::Text { text } if text.is_empty()));
-    if content.is_empty() {
-        content.push(Content::text("(no output)"));
-    }
 }

@@ -13,5 +13,6 @@ mod model_failures;
 mod notes;
 mod resume;
 mod rig;
+mod spill;
 mod tools;
 mod turns;

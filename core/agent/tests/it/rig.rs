@@ -17,10 +17,10 @@ use bridle_model::{
     PreparedCall, RetryPolicy, RouteLimits, StopReason, ToolSpec,
 };
 use bridle_session::{
-    Block, Content, Draft, EventData, Header, Message, MessageId, Route, Session, SessionId,
-    ToolCallId, UnixMillis, Usage,
+    BlobRef, Block, Content, Draft, EventData, Header, Message, MessageId, Route, Session,
+    SessionId, ToolCallId, UnixMillis, Usage,
 };
-use bridle_store::{LogWriter, MemoryStore, SessionStore as _};
+use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore as _};
 use futures::stream::{BoxStream, StreamExt as _};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -390,6 +390,17 @@ impl Rig {
         Self::start(tools, mode, max_steps, Some(route("one")))
     }
 
+    /// A session whose large results go to this store.
+    pub(crate) fn with_blobs(tools: Vec<Arc<dyn Tool>>, blobs: Arc<dyn BlobStore>) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        let session = Session::new(header());
+        let writer = store.create(session.header()).unwrap();
+        Self::launch(store, session, writer, |parts| {
+            parts.tools = tools;
+            parts.blobs = blobs;
+        })
+    }
+
     /// A session that chose no model, in a process whose source has none to offer.
     pub(crate) fn without_a_model() -> Self {
         Self::start(Vec::new(), Mode::Ask, 5, None)
@@ -452,6 +463,7 @@ impl Rig {
         let mut parts = AgentParts {
             session,
             writer,
+            blobs: Arc::clone(&store) as _,
             models: Arc::new(model.clone()),
             tools: Vec::new(),
             contexts: Vec::new(),
@@ -492,6 +504,11 @@ impl Rig {
     pub(crate) async fn run(&mut self, id: &str) -> (Vec<String>, TurnOutcome) {
         self.prompt(id);
         self.until_end(id).await
+    }
+
+    /// What the store keeps under this name.
+    pub(crate) fn blob(&self, blob: &BlobRef) -> Vec<u8> {
+        self.store.get(blob).unwrap()
     }
 
     /// Closes the agent and reads its log back.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bridle_agent::{
-    Access, Display, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
+    Access, Display, Grant, PlannedCall, Progress, RESULT_LIMIT, Tool, ToolContext, ToolFailure,
+    ToolKind, ToolOutcome,
 };
 use bridle_compose::{Clock, Plugins, Row, Scope, Sleep, SystemClock, TaskSet};
 use bridle_session::{Content, ToolErrorCode};
@@ -252,4 +252,12 @@ async fn what_a_model_is_told() {
         Runs a command with bash (sh where there is none) in the working directory and returns its output (stdout and stderr together) and its exit code. There is no terminal and no input: use flags that avoid prompts, pagers and editors. Each call is a new shell: directory and variables do not carry over. When it ends, processes that it left in the background are ended. Long output keeps its beginning and its end. Prefer `read`, `search`, `glob` and `edit` for files.
 
         {"type":"object","additionalProperties":false,"properties":{"command":{"type":"string","description":"The command."},"timeout_s":{"type":"integer","maximum":600,"minimum":1,"description":"How many seconds it may run, 1 to 600. Without it: 120."},"needs":{"type":"array","items":{"description":"What a command may ask for.","type":"string","enum":["network","unconfined"]},"description":"What it needs beyond writing in the workspace; a person is asked."},"reason":{"type":"string","description":"Why it needs that, in one sentence for the person who is asked."}},"required":["command"]}"#]].assert_eq(&format!("{}\n\n{}", spec.description, spec.input_schema));
+}
+
+#[tokio::test]
+async fn the_longest_output_is_read_whole() {
+    let outcome = Rig::new().run("yes abc | head -c 1000000; exit 3").await.unwrap();
+    let text = text(&outcome);
+    assert!((60_000..RESULT_LIMIT).contains(&text.len()), "{}", text.len());
+    assert!(text.contains("bytes, ") && text.ends_with("[exit code 3]\n"), "{text:.100}");
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 pub const HEAD_LIMIT: usize = 16 * 1024;
 
 /// How many bytes of the end are kept, besides the beginning.
-pub const TAIL_LIMIT: usize = 48 * 1024;
+pub const TAIL_LIMIT: usize = 44 * 1024;
 
 /// Output of which the middle may be missing. Reading never stops, whatever the size.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,74 @@
+//! What of a tool's result enters the log: all of it, or of a large one its two ends and the name
+//! of a blob that holds the whole.
+//!
+//! The blob is durable before the event that names it exists. Where it cannot be kept, the result
+//! says so.
+
+use std::sync::Arc;
+
+use bridle_session::{BlobRef, Content};
+use bridle_store::StoreError;
+
+use super::Driver;
+
+/// The most text of one result that the log keeps as it is, in bytes. Tools cap what they return
+/// below it, so that what they chose to show is read whole.
+pub const RESULT_LIMIT: usize = 64 * 1024;
+
+/// How much of its beginning is in the preview of a larger one, in bytes.
+const PREVIEW_HEAD: usize = 4 * 1024;
+
+/// How much of its end, where errors stand.
+const PREVIEW_TAIL: usize = 12 * 1024;
+
+impl Driver {
+    /// The content as the log keeps it; never empty.
+    pub(super) async fn bounded(&mut self, mut content: Vec<Content>) -> Vec<Content> {
+        content.retain(|part| !matches!(part, Content::Text { text } if text.is_empty()));
+        if content.is_empty() {
+            return vec![Content::text("(no output)")];
+        }
+        if content.iter().filter_map(text_in).map(str::len).sum::<usize>() <= RESULT_LIMIT {
+            return content;
+        }
+        let whole = content.iter().filter_map(text_in).collect::<Vec<_>>().join("\n");
+        let preview = preview(&whole);
+        let spilled = match self.keep(whole).await {
+            Ok(blob) => Content::Blob { blob, mime_type: "text/plain".to_owned(), preview },
+            Err(why) => Content::text(format!(
+                "{preview}\n[What is omitted is lost: it could not be stored, because {why}.]"
+            )),
+        };
+        let others = content.into_iter().filter(|part| text_in(part).is_none());
+        [spilled].into_iter().chain(others).collect()
+    }
+
+    async fn keep(&mut self, text: String) -> Result<BlobRef, String> {
+        let blobs = Arc::clone(&self.blobs);
+        let put = tokio::task::spawn_blocking(move || blobs.put(text.as_bytes()));
+        let kept: Result<Result<_, StoreError>, _> = self.drive(put).await;
+        let kept = kept.map_err(|error| error.to_string())?;
+        kept.map_err(|error| {
+            tracing::error!(%error, "a large result could not be stored");
+            error.to_string()
+        })
+    }
+}
+
+/// A large text's two ends; a shorter one whole.
+pub(super) fn preview(text: &str) -> String {
+    if text.len() <= RESULT_LIMIT {
+        return text.to_owned();
+    }
+    let (head, _) = text.split_at(text.floor_char_boundary(PREVIEW_HEAD));
+    let (_, tail) = text.split_at(text.ceil_char_boundary(text.len() - PREVIEW_TAIL));
+    let omitted = text.len() - head.len() - tail.len();
+    format!("{head}\n[... {omitted} bytes omitted ...]\n{tail}")
+}
+
+fn text_in(part: &Content) -> Option<&str> {
+    match part {
+        Content::Text { text } | Content::Resource { text, .. } => Some(text),
+        Content::Link { .. } | Content::Blob { .. } | Content::Image { .. } => None,
+    }
+}
