@@ -59,7 +59,7 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
 
 /// A draft of a type that belongs to a plugin.
 fn owned(session: &Session, kind: u8, number: u8, text: &str) -> Draft {
-    let (state, even, text) = (session.state(), number % 2 == 0, text.to_owned());
+    let (state, even, text) = (session.state(), number.is_multiple_of(2), text.to_owned());
     match kind {
         0 => Draft::new(DeveloperMessage { added: vec![text], removed: Vec::new() }),
         1 => {
