@@ -32,7 +32,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct FileStore {
     pub(crate) root: Arc<Root>,
-    versions: Versions,
+    pub(crate) versions: Versions,
     compression: Compression,
     /// SQLite needs a real disk.
     pub(crate) index: Option<IndexFile>,
@@ -160,8 +160,7 @@ impl SessionStore for FileStore {
         let folder = self.folder(id)?;
         folder.find()?;
         let lock = folder.lock()?;
-        let older = folder.find()?;
-        let generation = migrate(&folder, older, &self.versions)?;
+        let (generation, migrated) = migrate(&folder, folder.find()?, &self.versions)?;
         let bytes = folder.read(generation)?;
         let mut log = LogText::new(id, &bytes, generation, &self.versions)?.decode()?;
         if Plant::TrustedTail.is_in() {
@@ -175,7 +174,8 @@ impl SessionStore for FileStore {
         let mut file = folder.disk().open(&folder.file(generation), Open::Existing)?;
         folder.make_durable(&mut *file)?;
         let torn = bytes.get(valid_len..).unwrap_or_default();
-        let recovery = Recovery { damage, ..folder.cut_torn(&mut *file, valid_len as u64, torn)? };
+        let cut = folder.cut_torn(&mut *file, valid_len as u64, torn)?;
+        let recovery = migrated.unwrap_or(Recovery { damage, ..cut });
         let log = LogFile::new(file, valid_len as u64);
         let sink = FileSink::open(folder, generation, log, lock)?;
         let writer = LogWriter::start(Box::new(sink), Seq(session.len().0), true)?;

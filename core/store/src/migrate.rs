@@ -5,23 +5,27 @@ use std::io;
 
 use bridle_session::Session;
 
-use crate::StoreError;
 use crate::draft::Draft;
 use crate::log::{LogText, unreadable};
 use crate::log_folder::LogFolder;
 use crate::sink::CommitError;
 use crate::version::{Generation, Versions};
+use crate::{Recovery, StoreError};
 
-/// Brings a log to the current version; says which file it is then. The folder's lock is held.
+/// Brings a log to the current version; says which file it is then, and what was found in the
+/// older one, if there was one. The folder's lock is held.
 pub(crate) fn migrate(
     folder: &LogFolder,
     mut generation: Generation,
     versions: &Versions,
-) -> Result<Generation, StoreError> {
+) -> Result<(Generation, Option<Recovery>), StoreError> {
+    let mut found = None;
     while generation.version < versions.current {
-        generation = step(folder, generation, versions)?;
+        let (successor, recovery) = step(folder, generation, versions)?;
+        generation = successor;
+        found.get_or_insert(recovery);
     }
-    Ok(generation)
+    Ok((generation, found))
 }
 
 /// Writes, checks and publishes the file of the next version.
@@ -29,11 +33,18 @@ fn step(
     folder: &LogFolder,
     from: Generation,
     versions: &Versions,
-) -> Result<Generation, StoreError> {
+) -> Result<(Generation, Recovery), StoreError> {
     let to = Generation { version: from.version.saturating_add(1), ..from };
     let bytes = folder.read(from)?;
     let text = LogText::new(&folder.id, &bytes, from, versions)?;
-    let session = text.decode()?.fold()?;
+    let mut log = text.decode()?;
+    let torn_bytes = bytes.len().saturating_sub(log.valid_len) as u64;
+    let recovery = Recovery {
+        damage: std::mem::take(&mut log.damage),
+        torn_bytes,
+        kept_at: (torn_bytes > 0).then(|| folder.file(from)),
+    };
+    let session = log.fold()?;
     let mut draft = Draft::begin(folder, to)?;
     text.succeed(|lines| Ok(draft.write(lines)?))?;
     draft.sync()?;
@@ -47,7 +58,7 @@ fn step(
         CommitError::NotWritten(error) | CommitError::Lost(error) => error,
     })?;
     tracing::info!(session = %folder.id, version = to.version, "migrated a log");
-    Ok(to)
+    Ok((to, recovery))
 }
 
 /// Whether two logs say the same. Of damaged bytes only the positions that they held are told

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bridle_session::Session;
 use fastrand::Rng;
+use rustix::io::Errno;
 
 use super::sample::{header, id, lines, say};
 use super::simulated::{Left, SimulatedDisk};
@@ -191,7 +192,7 @@ async fn a_failed_operation_and_a_power_cut_lose_nothing_acknowledged() {
     let (seed, mut rng) = seeded();
     let (mut failures, mut crashes) = (0, 0);
     for fail in 1.. {
-        let disk = SimulatedDisk::default().fail_at(fail);
+        let disk = SimulatedDisk::default().fail_at(fail, Errno::NOSPC);
         let mut said = Said::new();
         let ended = stubborn(&disk, &mut said, &mut rng).await;
         failures += usize::from(ended);
@@ -204,7 +205,7 @@ async fn a_failed_operation_and_a_power_cut_lose_nothing_acknowledged() {
             break;
         }
         for crash in fail + 1..=steps {
-            let disk = SimulatedDisk::default().fail_at(fail).crash_at(crash);
+            let disk = SimulatedDisk::default().fail_at(fail, Errno::NOSPC).crash_at(crash);
             let mut said = Said::new();
             stubborn(&disk, &mut said, &mut rng).await;
             for left in [Left::Nothing, Left::Everything, Left::Some(rng.fork())] {
@@ -258,7 +259,7 @@ async fn any_life_of_a_session_keeps_what_was_acknowledged() {
             match (rng.u8(..8), &writer) {
                 (0..3, Some(handle)) => drop(said.say(handle, &mut rng)),
                 (3..5, Some(handle)) => drop(said.flush(handle).await),
-                (5, _) => disk = disk.clone().fail_at(disk.steps() + rng.usize(1..9)),
+                (5, _) => disk = disk.clone().fail_at(disk.steps() + rng.usize(1..9), Errno::IO),
                 (6, Some(_)) => {
                     // The handle goes after its disk: whatever it still writes is lost.
                     let after = disk.after_crash(Left::Some(rng.fork()));

@@ -1,11 +1,11 @@
-//! Damage in the middle of a log takes the frames that it touches and no others: what is behind
+//! Damage in the middle of a log takes the frames, or lines, that it touches and no others: what is behind
 //! it is read, the place stays as it is, and the session goes on.
 
 use bridle_session::{Message, Session, ToolCallId};
 use fastrand::Rng;
 
-use super::sample::{header, id, lines, quick_folder, say, turn};
-use crate::{Damage, FileStore, SessionStore as _};
+use super::sample::{header, id, line_ends, lines, quick_folder, say, turn};
+use crate::{Compression, Damage, FileStore, SessionStore as _};
 
 const CASES: usize = 1_000;
 
@@ -43,7 +43,11 @@ async fn intact(store: &FileStore, rng: &mut Rng) -> Intact {
     writer.flush().await.unwrap();
     mark(&session);
     drop(writer);
-    Intact { bytes: fs_err::read(&log).unwrap(), ends, counts, lines: lines(&session) }
+    let (bytes, lines) = (fs_err::read(&log).unwrap(), lines(&session));
+    if log.extension().unwrap() == "jsonl" {
+        (ends, counts) = (line_ends(&bytes), (0..=lines.len()).collect());
+    }
+    Intact { bytes, ends, counts, lines }
 }
 
 /// One way to damage the frames from `first` to `last`; the bytes then.
@@ -68,10 +72,19 @@ fn damage(intact: &Intact, first: usize, last: usize, kind: usize, rng: &mut Rng
 
 #[tokio::test]
 async fn what_is_behind_the_damage_is_kept() {
+    what_is_whole_is_kept(Compression::Zstd).await;
+}
+
+#[tokio::test]
+async fn whole_lines_behind_the_damage_are_kept() {
+    what_is_whole_is_kept(Compression::None).await;
+}
+
+async fn what_is_whole_is_kept(compression: Compression) {
     let seed = Rng::new().u64(..);
     let mut rng = Rng::with_seed(seed);
     let folder = quick_folder();
-    let store = FileStore::new(folder.path());
+    let store = FileStore::new(folder.path()).with_compression(compression);
     let mut log = intact(&store, &mut rng).await;
     let mut lost = 0;
     for case in 0..CASES {
@@ -83,7 +96,7 @@ async fn what_is_behind_the_damage_is_kept() {
         let first = rng.usize(1..log.ends.len() - 1);
         let last = rng.usize(first..log.ends.len() - 1).min(first + 2);
         let bytes = damage(&log, first, last, case % 6, &mut rng);
-        let context = format!("seed {seed}, case {case}, frames {first} to {last}");
+        let context = format!("{compression:?}, seed {seed}, case {case}, {first} to {last}");
         let gone = log.counts[first - 1]..log.counts[last];
         lost += gone.len();
         let kept: Vec<_> = log.lines[..gone.start].iter().chain(&log.lines[gone.end..]).collect();
@@ -95,7 +108,9 @@ async fn what_is_behind_the_damage_is_kept() {
         assert_eq!(said, Some(gone.start as u64..gone.end as u64), "{context}");
         goes_on(&store, &bytes, &place, &kept, &mut rng, &context).await;
     }
-    println!("seed {seed}: {CASES} damaged logs, {lost} events lost, all others kept");
+    println!(
+        "{compression:?}, seed {seed}: {CASES} damaged logs, {lost} events lost, all others kept"
+    );
 }
 
 /// Reads, opens, repairs, continues and reads again.

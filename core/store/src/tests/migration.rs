@@ -27,7 +27,7 @@ const STEPS: [Step; 2] = [
     },
 ];
 
-fn newer(store: &FileStore) -> FileStore {
+pub(super) fn newer(store: &FileStore) -> FileStore {
     store.clone().with_versions(Versions { current: 3, steps: STEPS.to_vec() })
 }
 

@@ -76,6 +76,12 @@ pub(crate) async fn written(
     (session, lens)
 }
 
+/// Where each line of a plain log ends.
+pub(crate) fn line_ends(bytes: &[u8]) -> Vec<usize> {
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    ends.map(|(index, _)| index + 1).collect()
+}
+
 /// A folder in memory where there is one: syncs cost nothing there, and the tests that need
 /// thousands of them test no disk.
 pub(crate) fn quick_folder() -> tempfile::TempDir {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use fastrand::Rng;
+use rustix::io::Errno;
 
 use crate::disk::{Disk, DiskFile, Guard, Kind, Open};
 use crate::lock::LockError;
@@ -66,9 +67,13 @@ struct State {
     durable_names: BTreeMap<PathBuf, Node>,
     unsynced_names: Vec<NameChange>,
     files: Vec<Content>,
-    steps: usize,
+    /// What was done, one entry for each operation that changes something.
+    done: Vec<&'static str>,
     crash_at: Option<usize>,
-    fail_at: Option<usize>,
+    fail_at: Option<(usize, Errno)>,
+    /// From the nth operation on, as soon as the name is free and its folder is there, this file
+    /// of somebody else has it.
+    intruder: Option<(usize, PathBuf, Vec<u8>)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -79,18 +84,35 @@ fn crashed() -> io::Error {
 }
 
 impl State {
-    /// Counts one operation that changes something. `Ok(true)` when it is to fail.
-    fn step(&mut self) -> io::Result<bool> {
+    /// Counts one operation that changes something; `Ok(Err)` when it is to fail.
+    fn step(&mut self, what: &'static str) -> io::Result<io::Result<()>> {
         if self.is_off() {
             return Err(crashed());
         }
-        self.steps += 1;
-        Ok(self.fail_at == Some(self.steps))
+        self.done.push(what);
+        self.intrude();
+        Ok(match self.fail_at {
+            Some((at, errno)) if at == self.done.len() => Err(errno.into()),
+            _ => Ok(()),
+        })
+    }
+
+    fn intrude(&mut self) {
+        if let Some((_, path, bytes)) = self.intruder.take_if(|(at, path, _)| {
+            let free = !self.names.contains_key(path);
+            free && *at <= self.done.len() && self.names.contains_key(path.parent().unwrap())
+        }) {
+            let content = Content { seen: bytes.clone(), durable: bytes, unsynced: Vec::new() };
+            self.files.push(content);
+            let node = Node::File(self.files.len() - 1);
+            self.names.insert(path.clone(), node);
+            self.durable_names.insert(path, node);
+        }
     }
 
     /// The crash comes behind the operation's effect and before its answer.
     fn is_off(&self) -> bool {
-        self.crash_at.is_some_and(|at| self.steps >= at)
+        self.crash_at.is_some_and(|at| self.done.len() >= at)
     }
 
     fn answer(&self) -> io::Result<()> {
@@ -166,14 +188,47 @@ impl SimulatedDisk {
     }
 
     /// The nth operation fails, a write halfway.
-    pub(crate) fn fail_at(self, step: usize) -> Self {
-        self.state().fail_at = Some(step);
+    pub(crate) fn fail_at(self, step: usize, errno: Errno) -> Self {
+        self.state().fail_at = Some((step, errno));
         self
+    }
+
+    /// From the nth operation on somebody else's file has this name, if it is free then.
+    pub(crate) fn intruder_at(self, step: usize, path: &Path, bytes: &[u8]) -> Self {
+        self.state().intruder = Some((step, path.to_owned(), bytes.to_vec()));
+        self
+    }
+
+    pub(crate) fn intruder_waits(&self) -> bool {
+        self.state().intruder.is_some()
+    }
+
+    /// The power goes now.
+    pub(crate) fn cut_power(&self) {
+        let mut state = self.state();
+        state.crash_at = Some(state.done.len());
     }
 
     /// How many operations there were.
     pub(crate) fn steps(&self) -> usize {
-        self.state().steps
+        self.state().done.len()
+    }
+
+    /// What was done since the nth operation.
+    pub(crate) fn done_since(&self, step: usize) -> Vec<&'static str> {
+        self.state().done[step..].to_vec()
+    }
+
+    /// The same disk, on which what happens next leaves this one alone.
+    pub(crate) fn copy(&self) -> Self {
+        let state = self.state();
+        Self(Arc::new(Mutex::new(State {
+            names: state.names.clone(),
+            durable_names: state.durable_names.clone(),
+            unsynced_names: state.unsynced_names.clone(),
+            files: state.files.clone(),
+            ..State::default()
+        })))
     }
 
     /// The disk as the next process finds it after a crash now.
@@ -212,12 +267,15 @@ impl SimulatedDisk {
 
     /// Every file that reads show, by its name.
     pub(crate) fn files(&self) -> Vec<(String, Vec<u8>)> {
+        let name = |path: PathBuf| path.file_name().unwrap().to_string_lossy().into_owned();
+        self.files_at().into_iter().map(|(path, bytes)| (name(path), bytes)).collect()
+    }
+
+    /// Every file that reads show, by its path.
+    pub(crate) fn files_at(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let state = self.state();
         let file = |(path, node): (&PathBuf, &Node)| match node {
-            Node::File(file) => {
-                let name = path.file_name().unwrap().to_string_lossy().into_owned();
-                Some((name, state.files[*file].seen.clone()))
-            }
+            Node::File(file) => Some((path.clone(), state.files[*file].seen.clone())),
             Node::Folder => None,
         };
         state.names.iter().filter_map(file).collect()
@@ -251,23 +309,23 @@ impl Disk for SimulatedDisk {
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        if state.step()? {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        state.step("make folder")??;
         state.change_name(NameChange::Make(path.to_owned(), Node::Folder))
     }
 
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        state.step()?;
+        state.step("remove folder")??;
+        let inside = state.names.keys().any(|name| name.parent() == Some(path));
+        if inside {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
         state.change_name(NameChange::Remove(path.to_owned()))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        if state.step()? {
-            return Err(io::Error::other("I/O error"));
-        }
+        state.step("remove file")??;
         match state.names.get(path) {
             Some(Node::File(_)) => state.change_name(NameChange::Remove(path.to_owned())),
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -281,12 +339,9 @@ impl Disk for SimulatedDisk {
 
     fn sync_folder(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
-        let fails = state.step()?;
+        // When it fails: names are in the file system's journal, which does not drop them.
+        state.step("sync folder")??;
         state.answer()?;
-        if fails {
-            // Names are in the file system's journal, which does not drop them.
-            return Err(io::Error::other("I/O error"));
-        }
         let inside = |change: &NameChange| {
             let (NameChange::Make(name, _)
             | NameChange::Rename(name, _)
@@ -327,9 +382,7 @@ impl Disk for SimulatedDisk {
             (None, Open::Existing) => return Err(io::ErrorKind::NotFound.into()),
             (Some(file), _) => file,
             (None, _) => {
-                if state.step()? {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
+                state.step("make file")??;
                 state.files.push(Content::default());
                 let file = state.files.len() - 1;
                 state.change_name(NameChange::Make(path.to_owned(), Node::File(file)))?;
@@ -346,17 +399,13 @@ impl Disk for SimulatedDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
-        if state.step()? {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        state.step("rename")??;
         state.change_name(NameChange::Rename(from.to_owned(), to.to_owned()))
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
-        if state.step()? {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        state.step("publish")??;
         if state.names.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -382,20 +431,18 @@ struct SimulatedFile {
 impl DiskFile for SimulatedFile {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.state();
-        let fails = state.step()?;
-        let bytes = if fails { &bytes[..bytes.len() / 2] } else { bytes };
+        let outcome = state.step("write")?;
+        let bytes = if outcome.is_err() { &bytes[..bytes.len() / 2] } else { bytes };
         let content = &mut state.files[self.file];
         let at = content.seen.len();
         content.seen.extend_from_slice(bytes);
         content.unsynced.push(Change::Write(at, bytes.to_vec()));
-        if fails { Err(io::ErrorKind::StorageFull.into()) } else { state.answer() }
+        outcome.and_then(|()| state.answer())
     }
 
     fn set_len(&mut self, len: u64) -> io::Result<()> {
         let mut state = self.disk.state();
-        if state.step()? {
-            return Err(io::Error::other("I/O error"));
-        }
+        state.step("cut")??;
         let len = usize::try_from(len).unwrap();
         let content = &mut state.files[self.file];
         content.seen.truncate(len);
@@ -405,14 +452,12 @@ impl DiskFile for SimulatedFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let mut state = self.disk.state();
-        let fails = state.step()?;
+        let outcome = state.step("sync file")?;
         state.answer()?;
         let content = &mut state.files[self.file];
         let unsynced = std::mem::take(&mut content.unsynced);
-        if fails {
-            // The kernel calls the pages clean; they are never written.
-            return Err(io::Error::other("I/O error"));
-        }
+        // When it fails, the kernel calls the pages clean; they are never written.
+        outcome?;
         content.unsynced = unsynced;
         content.durable = content.after_crash(&mut Left::Everything);
         content.unsynced.clear();
