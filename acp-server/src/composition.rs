@@ -83,7 +83,8 @@ impl App {
         let settings = config::load(&environment, &overrides);
         let (store, blobs): (Arc<dyn SessionStore>, Arc<dyn BlobStore>) = match &settings.state {
             Some(state) => {
-                let store = Arc::new(FileStore::new(state));
+                let store = FileStore::new(state).with_compression(settings.compression);
+                let store = Arc::new(store);
                 (Arc::clone(&store) as _, store)
             }
             None => (Arc::new(NoStore), Arc::new(NoStore)),

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use bridle_agent::Mode;
 use bridle_model::Secret;
+use bridle_store::Compression;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -21,6 +22,7 @@ pub(super) enum Setting {
     Mode(Mode),
     FullAccess(bool),
     MaxSteps(u32),
+    Compression(Compression),
     ApiKey(&'static str, Secret),
     BaseUrl(&'static str, String),
 }
@@ -121,7 +123,8 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 5] = ["model", "mode", "full_access", "max_steps", "providers"];
+const ROOT_KEYS: [&str; 6] =
+    ["model", "mode", "full_access", "max_steps", "sessions", "providers"];
 
 struct Reader<'a> {
     text: &'a str,
@@ -148,6 +151,7 @@ impl Reader<'_> {
                     None => self.wrong_type("full_access", "true or false", value),
                 },
                 "max_steps" => self.max_steps(value),
+                "sessions" => self.sessions(value),
                 unknown => self.unknown(start, "key", unknown, &ROOT_KEYS),
             }
         }
@@ -161,6 +165,18 @@ impl Reader<'_> {
         match number.filter(|number| *number > 0) {
             Some(number) => self.entry(value.span().start, Setting::MaxSteps(number)),
             None => self.wrong_type("max_steps", "a whole number from 1", value),
+        }
+    }
+
+    fn sessions(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.wrong_type("sessions", "a table", value);
+        };
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "compression" => self.text_value("compression", value, compression),
+                unknown => self.unknown(key.span().start, "key", unknown, &["compression"]),
+            }
         }
     }
 
@@ -267,6 +283,14 @@ fn mode(text: String) -> Result<Setting, String> {
         );
         format!("unknown mode `{text}`, ignored; {hint}")
     })
+}
+
+fn compression(text: String) -> Result<Setting, String> {
+    match text.as_str() {
+        "zstd" => Ok(Setting::Compression(Compression::Zstd)),
+        "none" => Ok(Setting::Compression(Compression::None)),
+        _ => Err(format!("unknown compression `{text}`, ignored; known are zstd, none")),
+    }
 }
 
 /// The known name that `name` was probably meant to be.

@@ -5,6 +5,7 @@ use std::path::Path;
 use bridle_agent::Mode;
 use bridle_model::{Catalogue, CatalogueModel, Secret};
 use bridle_session::Route;
+use bridle_store::Compression;
 
 use super::environment::Environment;
 use super::file::{self, Entry, FileKind, Setting};
@@ -70,6 +71,7 @@ struct Winners {
     mode: Option<(Mode, Source)>,
     full_access: Option<(bool, Source)>,
     max_steps: Option<(u32, Source)>,
+    compression: Option<(Compression, Source)>,
     keys: Vec<(&'static str, Secret, Source)>,
     base_urls: Vec<(&'static str, String, Source)>,
 }
@@ -81,6 +83,7 @@ impl Winners {
             Setting::Mode(mode) => self.mode = Some((mode, source)),
             Setting::FullAccess(flag) => self.full_access = Some((flag, source)),
             Setting::MaxSteps(number) => self.max_steps = Some((number, source)),
+            Setting::Compression(form) => self.compression = Some((form, source)),
             Setting::ApiKey(provider, key) => {
                 self.keys.retain(|(name, ..)| *name != provider);
                 self.keys.push((provider, key, source));
@@ -114,9 +117,28 @@ impl Winners {
         // The built-in layer sets it; the fallback only satisfies the type.
         let max_steps = self.max_steps.as_ref().map_or(1, |(number, _)| *number);
         rows.extend(self.max_steps.map(|(n, source)| row("max_steps", n.to_string(), source)));
+        let compression = self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default();
+        rows.extend(self.compression.map(|(form, source)| {
+            let name = match form {
+                Compression::Zstd => "zstd",
+                Compression::None => "none",
+            };
+            row("sessions.compression", name.to_owned(), source)
+        }));
         rows.sort_by(|a, b| a.key.cmp(&b.key));
         let Places { config, state, .. } = places;
-        Settings { state, config, route, mode, full_access, max_steps, providers, problems, rows }
+        Settings {
+            state,
+            config,
+            route,
+            mode,
+            full_access,
+            max_steps,
+            compression,
+            providers,
+            problems,
+            rows,
+        }
     }
 
     fn provider(

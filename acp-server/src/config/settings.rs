@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bridle_agent::Mode;
 use bridle_model::Secret;
 use bridle_session::Route;
+use bridle_store::Compression;
 
 /// What a command line may override.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,8 @@ pub struct Settings {
     pub full_access: bool,
     /// The most model requests of one turn.
     pub max_steps: u32,
+    /// The form of new session logs.
+    pub compression: Compression,
     /// The known providers, in the order in which a key is looked for.
     pub providers: Vec<ProviderSettings>,
     /// What was wrong with the configuration, for notices and `doctor`: place, fault, hint.

@@ -9,6 +9,7 @@ mod holes;
 mod index;
 mod listing;
 mod migration;
+mod model;
 mod operations;
 mod processes;
 mod sample;

@@ -14,16 +14,16 @@ fn renumber(line: &str, to: u32) -> Result<String, String> {
 }
 
 /// Says in each text which steps it has gone through.
-const STEPS: [Step; 2] = [
+pub(super) const STEPS: [Step; 2] = [
     Step {
         from: 1,
         header: |line| renumber(line, 2),
-        event: |line| Ok(line.replace("first", "second")),
+        event: |line| Ok(line.replace("the first", "the second")),
     },
     Step {
         from: 2,
         header: |line| renumber(line, 3),
-        event: |line| Ok(line.replace("second", "third")),
+        event: |line| Ok(line.replace("the second", "the third")),
     },
 ];
 
@@ -37,7 +37,7 @@ async fn a_log_is_read_and_opened_in_the_current_version_and_the_older_files_sta
     let old = FileStore::new(folder.path());
     let mut session = Session::new(header(1));
     let writer = old.create(session.header()).unwrap();
-    writer.append(say(&mut session, "first")).unwrap();
+    writer.append(say(&mut session, "in the first")).unwrap();
     writer.flush().await.unwrap();
     drop(writer);
     let first = old.log_path(&id(1)).unwrap();
@@ -46,7 +46,7 @@ async fn a_log_is_read_and_opened_in_the_current_version_and_the_older_files_sta
     let new = newer(&old);
     let read = new.read(&id(1)).unwrap().session;
     assert_eq!(read.header().format, 3);
-    assert!(lines(&read)[0].contains("\"third\""));
+    assert!(lines(&read)[0].contains("in the third"));
     assert!(!first.with_file_name("events.v2.jsonl.zst").exists(), "reading changed something");
 
     let mut opened = new.open(&id(1)).unwrap();
