@@ -123,8 +123,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 6] =
-    ["model", "mode", "full_access", "max_steps", "sessions", "providers"];
+const ROOT_KEYS: [&str; 6] = ["model", "mode", "full_access", "max_steps", "sessions", "providers"];
 
 struct Reader<'a> {
     text: &'a str,

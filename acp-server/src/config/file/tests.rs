@@ -75,7 +75,7 @@ fn the_form_of_session_logs_is_zstd_or_none() {
         "[sessions]\ncompression = \"none\"\n",
         FileKind::Config,
         &expect![[r#"
-            c.toml:2 Compression(None)
+            Compression(None) from c.toml:2
         "#]],
     );
     check(
