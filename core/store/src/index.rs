@@ -98,7 +98,8 @@ impl IndexFile {
     pub(crate) fn open(&self) -> Option<(Index, HashMap<SessionId, Row>)> {
         let opened = match self.connect() {
             Err(Trouble::Unsound(reason)) => {
-                tracing::warn!(index = %self.path.display(), %reason, "the session index is made anew");
+                let index = self.path.display();
+                tracing::warn!(%index, %reason, "the session index is made anew");
                 self.remake().and_then(|()| self.connect())
             }
             opened => opened,
