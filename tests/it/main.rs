@@ -24,6 +24,7 @@ mod repository;
 mod restarts;
 mod scene;
 mod secrets;
+mod spill;
 mod store_process;
 mod tidy;
 mod transcripts;

@@ -2,7 +2,10 @@
 //! before it and refuses what the provider would refuse.
 
 use bridle_model_server::{Answer, ModelServer, Script};
-use bridle_session::{AssistantMessage, Block, EventData, ToolErrorCode, ToolResult};
+use bridle_session::{
+    AssistantMessage, BlobHash, BlobRef, Block, DeveloperMessage, EventData, ToolErrorCode,
+    ToolResult,
+};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -150,6 +153,37 @@ async fn a_session_may_change_its_model_and_change_back() {
         talk.ask(&url, route).await;
     }
     assert_eq!(server.violations(), []);
+}
+
+#[tokio::test]
+async fn large_results_and_changed_tools_are_read_as_text() {
+    let script = Script::new()
+        .reply(Answer::new().thinking("Hm.").tool_call("read", json!({})))
+        .reply(Answer::new().text("Done."))
+        .reply(Answer::new().text("Fine."));
+    let server = ModelServer::start(script).await.unwrap();
+    let (url, route) = (server.url(), "anthropic/claude-opus-5-5");
+    let mut talk = Talk::new();
+    talk.say("go");
+    talk.ask(&url, route).await;
+    let blob = BlobRef { hash: BlobHash::of_digest(&[1; 32]), bytes: 1_000_000 };
+    let preview = "the two ends".to_owned();
+    let id = talk.session.state().open_calls[0].id.clone();
+    talk.append(ToolResult {
+        id,
+        name: "read".to_owned(),
+        content: vec![Content::Blob { blob, mime_type: "text/plain".to_owned(), preview }],
+        error: None,
+        presentation: None,
+    });
+    talk.ask(&url, route).await;
+    talk.append(DeveloperMessage { added: vec!["deploy".to_owned()], removed: Vec::new() });
+    talk.ask(&url, route).await;
+    assert_eq!(server.violations(), []);
+    let messages = server.requests().pop().unwrap().body["messages"].to_string();
+    for part in ["the two ends", "of 1000000 bytes", "can be called from here on: deploy."] {
+        assert!(messages.contains(part), "{part}: {messages}");
+    }
 }
 
 #[tokio::test]
