@@ -9,6 +9,7 @@
 mod cancels;
 mod commands;
 mod conformance;
+mod disk_faults;
 mod disks;
 mod endings;
 mod failures;

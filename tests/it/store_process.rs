@@ -129,13 +129,23 @@ pub(crate) struct StoreProcess {
     lines: Lines<BufReader<ChildStdout>>,
     /// How many events of which session were acknowledged.
     pub(crate) acknowledged: BTreeMap<SessionId, u64>,
+    /// Why writers have ended.
+    pub(crate) failures: Vec<String>,
 }
 
 impl StoreProcess {
     /// Starts it on the state folder.
-    #[expect(clippy::disallowed_methods, reason = "a test's own second process")]
     pub(crate) fn start(state: &Path, seed: u64) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        Self::start_through(&[], state, seed)
+    }
+
+    /// Starts it behind another program, which runs what its arguments end with.
+    #[expect(clippy::disallowed_methods, reason = "a test's own second process")]
+    pub(crate) fn start_through(front: &[String], state: &Path, seed: u64) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let mut words = front.iter().map(OsStr::new).chain([own.as_os_str()]);
+        let mut child = Command::new(words.next().unwrap())
+            .args(words)
             .args(["--exact", "store_process::writes_for_ever", "--nocapture"])
             .envs([(STATE, state.as_os_str()), (SEED, OsStr::new(&seed.to_string()))])
             .stdin(Stdio::null())
@@ -143,13 +153,16 @@ impl StoreProcess {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines, acknowledged: BTreeMap::new() }
+        Self { child, lines, acknowledged: BTreeMap::new(), failures: Vec::new() }
     }
 
     /// Waits for the next acknowledgement; false at the end.
     pub(crate) fn hears(&mut self) -> bool {
         for line in self.lines.by_ref() {
-            if let Some(rest) = line.unwrap().strip_prefix("> acked ") {
+            let line = line.unwrap();
+            if let Some(failure) = line.strip_prefix("> failed ") {
+                self.failures.push(failure.to_owned());
+            } else if let Some(rest) = line.strip_prefix("> acked ") {
                 let (id, events) = rest.split_once(' ').unwrap();
                 let id = SessionId::parse(id).unwrap();
                 self.acknowledged.insert(id, events.parse().unwrap());

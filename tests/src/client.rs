@@ -275,6 +275,11 @@ impl Reply {
         self.0["result"].clone()
     }
 
+    /// The result; `None` when it is an error.
+    pub fn result(&self) -> Option<Value> {
+        self.0.get("result").cloned()
+    }
+
     /// The error.
     ///
     /// # Panics
