@@ -11,6 +11,9 @@ pub(crate) struct Recorder {
     session: Session,
     writer: LogWriter,
     clock: Arc<dyn Clock>,
+    /// Why the writer takes nothing any more. The session in memory stands still then, too, so
+    /// that whoever goes on asking hears this and not that the session has got ahead of its log.
+    lost: Option<String>,
 }
 
 /// Why a fact could not be recorded.
@@ -38,7 +41,7 @@ impl RecordError {
 
 impl Recorder {
     pub(crate) fn new(session: Session, writer: LogWriter, clock: Arc<dyn Clock>) -> Self {
-        Self { session, writer, clock }
+        Self { session, writer, clock, lost: None }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -70,13 +73,25 @@ impl Recorder {
     }
 
     fn append_at(&mut self, draft: Draft, time: UnixMillis) -> Result<Arc<Event>, RecordError> {
+        if let Some(reason) = &self.lost {
+            return Err(StoreError::Lost(reason.clone()).into());
+        }
         let event = self.session.append(draft, time)?;
-        self.writer.append(Arc::clone(&event))?;
+        let queued = self.writer.append(Arc::clone(&event));
+        self.noticing_loss(queued)?;
         Ok(event)
     }
 
     /// The barrier: returns when everything recorded is on the disk.
-    pub(crate) async fn flush(&self) -> Result<(), RecordError> {
-        Ok(self.writer.flush().await?)
+    pub(crate) async fn flush(&mut self) -> Result<(), RecordError> {
+        let flushed = self.writer.flush().await;
+        self.noticing_loss(flushed)
+    }
+
+    fn noticing_loss(&mut self, result: Result<(), StoreError>) -> Result<(), RecordError> {
+        if let Err(StoreError::Lost(reason)) = &result {
+            self.lost.get_or_insert_with(|| reason.clone());
+        }
+        Ok(result?)
     }
 }
