@@ -44,7 +44,7 @@ fn a_session_names_every_blob_that_its_events_need() {
             removed: Vec::new(),
             reason: String::new(),
         }),
-        Draft::new(said(vec![Content::text("x"), image(2), image(1)])),
+        Draft::new(said(vec![Content::text("x"), image(2)])),
         calls("a", &["c1"]),
         Draft::new(ToolResult { content: vec![text(3)], ..tool_result("c1", "x") }),
         Draft::new(FileObserved { path: "/a".into(), hash: hash(4) }),

@@ -98,7 +98,7 @@ fn a_checkpoint_that_does_not_fit_is_computed_anew() {
     assert_eq!(resumed(&at_end), "kept");
 
     let longer = of(&saying(&["a", "b", "c", "d"]));
-    let other_tail = of(&saying(&["a", "x"]));
+    let other_tail = of(&saying(&["a", "b", "x"]));
     let other_session = good.replace("000000000001", "000000000002");
     let lost = of(&without(&session, 1));
     for (what, text) in [
@@ -129,6 +129,14 @@ fn of_text(text: &str) -> Checkpoint<Title> {
 fn without(session: &Session, lost: u64) -> Session {
     let kept = session.events().iter().filter(|event| event.seq.0 != lost);
     Session::replay(header(), kept.map(|event| (**event).clone())).unwrap()
+}
+
+#[test]
+fn input_whose_removal_was_lost_is_queued_once_when_it_comes_again() {
+    let whole = session([queued(&["u"]), removed(&["u"]), queued(&["u"]), turn_start(1)]);
+    let damaged = without(&whole, 1);
+    assert_eq!(damaged.state().inbox.messages, [user_message("u")]);
+    check(&damaged, &damaged.state().inbox);
 }
 
 #[test]
