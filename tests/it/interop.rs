@@ -67,7 +67,7 @@ impl Live {
 }
 
 /// A program of the interop folder; `None`, said once, when it is not installed.
-fn installed(name: &str, path: &str) -> Option<PathBuf> {
+pub(crate) fn installed(name: &str, path: &str) -> Option<PathBuf> {
     let path = root().join("tests/interop").join(path);
     if !path.exists() {
         skip(name, "not installed; tests/interop/install does it");
@@ -76,7 +76,7 @@ fn installed(name: &str, path: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-fn seen(output: &Output) -> Value {
+pub(crate) fn seen(output: &Output) -> Value {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stdout}\n{stderr}");

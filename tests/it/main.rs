@@ -25,6 +25,7 @@ mod repository;
 mod restarts;
 mod scene;
 mod secrets;
+mod sessions_commands;
 mod spill;
 mod store_process;
 mod tidy;

@@ -4,11 +4,16 @@
 mod diff;
 mod export;
 mod filter;
+mod fork;
+mod gc;
 mod list;
 mod print;
 mod progress;
 mod reference;
+mod rename;
 mod report;
+mod rm;
+mod search;
 mod show;
 mod verify;
 mod words;
@@ -33,10 +38,20 @@ pub(super) enum Action {
     List(list::Arguments),
     /// Show what was said and done.
     Show(show::Arguments),
+    /// Find what was said.
+    Search(search::Arguments),
     /// Check that logs are whole and fold; name the byte of any damage.
     Verify(verify::Arguments),
     /// Write sessions as web pages, Markdown or JSON lines.
     Export(export::Arguments),
+    /// Begin a new session with the events of another; print its id.
+    Fork(fork::Arguments),
+    /// Give a session another title.
+    Rename(rename::Arguments),
+    /// Remove sessions for good.
+    Rm(rm::Arguments),
+    /// Remove what nobody needs: empty sessions and what no log names, older than a day.
+    Gc(gc::Arguments),
     /// Print where a session's log is.
     Path(PathArguments),
 }
@@ -55,8 +70,13 @@ pub(super) fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
     match action {
         Action::List(arguments) => list::run(&store, &arguments),
         Action::Show(arguments) => show::run(&store, &arguments),
+        Action::Search(arguments) => search::run(&store, &arguments),
         Action::Verify(arguments) => verify::run(&store, &arguments),
         Action::Export(arguments) => export::run(&store, &arguments),
+        Action::Fork(arguments) => fork::run(&store, &arguments),
+        Action::Rename(arguments) => rename::run(&store, &arguments),
+        Action::Rm(arguments) => rm::run(&store, &arguments),
+        Action::Gc(arguments) => gc::run(&store, &arguments),
         Action::Path(arguments) => path(&store, &arguments.session),
     }
 }
@@ -100,3 +120,6 @@ fn failure(error: StoreError) -> anyhow::Error {
     };
     anyhow!("{error}; {hint}")
 }
+
+#[cfg(test)]
+mod tests;

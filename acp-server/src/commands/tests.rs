@@ -27,6 +27,11 @@ fn what_is_not_understood_is_a_usage_error() {
         "bridle sessions verify",
         "bridle sessions verify --all last",
         "bridle sessions export last --format pdf",
+        "bridle sessions fork last --at -1",
+        "bridle sessions rename last",
+        "bridle sessions rm",
+        "bridle sessions search",
+        "bridle sessions search --limit 0 x",
         "bridle sesions list",
     ] {
         let error = parse(line).err().unwrap();
@@ -47,6 +52,11 @@ fn the_names_that_others_rely_on_are_accepted() {
         "bridle sessions verify --all --json",
         "bridle sessions export last --format html -o a.html --force",
         "bridle sessions export --all --since 2w --format markdown -o folder",
+        "bridle sessions fork last --at 3 --title x --json",
+        "bridle sessions rename last title",
+        "bridle sessions rm last 01a2 --yes",
+        "bridle sessions gc --dry-run --json",
+        "bridle sessions search some words --since 1d --limit 3 --json",
         "bridle sessions path last",
         "bridle sessions verify 01a2313b-6f57-74ab-a469-e7b658bf25e8",
         "bridle config show",

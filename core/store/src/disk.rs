@@ -60,6 +60,9 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// When the content of a file or the names in a folder last changed.
     fn modified(&self, path: &Path) -> io::Result<SystemTime>;
 
+    /// How many bytes a file has.
+    fn size(&self, path: &Path) -> io::Result<u64>;
+
     /// Makes the names in a folder durable.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
@@ -131,6 +134,10 @@ impl Disk for RealDisk {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs_err::remove_file(path)
+    }
+
+    fn size(&self, path: &Path) -> io::Result<u64> {
+        Ok(fs_err::symlink_metadata(path)?.len())
     }
 
     fn modified(&self, path: &Path) -> io::Result<SystemTime> {

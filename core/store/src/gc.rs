@@ -22,15 +22,17 @@ pub struct GcPolicy {
     pub now: SystemTime,
     /// What has changed within this time stays.
     pub min_age: Duration,
+    /// Whether nothing is removed and the report says what would be.
+    pub dry_run: bool,
 }
 
 impl GcPolicy {
     /// A day: longer than any process waits between putting a blob and naming it.
     pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// Collects what is older than a day.
+    /// Removes what is older than a day.
     pub fn at(now: SystemTime) -> Self {
-        Self { now, min_age: Self::DAY }
+        Self { now, min_age: Self::DAY, dry_run: false }
     }
 
     pub(crate) fn is_old(&self, changed: SystemTime) -> bool {
@@ -46,7 +48,7 @@ impl GcPolicy {
     }
 }
 
-/// What was collected.
+/// What was collected, or would be.
 #[derive(Debug, Default)]
 pub struct GcReport {
     /// The empty sessions that were removed.
@@ -55,8 +57,27 @@ pub struct GcReport {
     pub blobs: Vec<BlobHash>,
     /// How many unfinished files and folders of killed processes were removed.
     pub drafts: u64,
+    /// How many bytes all of it had.
+    pub bytes: u64,
     /// Logs that could not be read. While there are any, all blobs are kept, as they may name them.
     pub unreadable: Vec<(SessionId, StoreError)>,
+}
+
+impl GcReport {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    fn draft(&mut self, bytes: u64) {
+        self.add(bytes);
+        self.drafts = self.drafts.saturating_add(1);
+    }
+}
+
+/// How many bytes the files of a folder have.
+fn folder_size(disk: &dyn Disk, folder: &Path) -> io::Result<u64> {
+    let sizes = names(disk, folder)?.into_iter().map(|name| disk.size(&folder.join(name)));
+    sizes.sum()
 }
 
 /// The blobs that the records of a log name.
@@ -77,8 +98,11 @@ impl FileStore {
         let sessions = self.root.sessions();
         for name in names(&*self.root.disk, &sessions)? {
             if name.starts_with(GONE) {
-                clear(&*self.root.disk, &sessions.join(name))?;
-                report.drafts = report.drafts.saturating_add(1);
+                let gone = sessions.join(name);
+                report.draft(folder_size(&*self.root.disk, &gone)?);
+                if !policy.dry_run {
+                    clear(&*self.root.disk, &gone)?;
+                }
             }
         }
         let mut needed = BTreeSet::new();
@@ -116,8 +140,11 @@ impl FileStore {
             let lock = folder.lock()?;
             // Someone may have come back to it before the lock was taken.
             if policy.is_abandoned(&self.decode(id)?.0.fold()?) {
-                folder.remove(lock)?;
+                report.add(folder_size(folder.disk(), folder.path())?);
                 report.sessions.push(id.clone());
+                if !policy.dry_run {
+                    folder.remove(lock)?;
+                }
             }
         }
         Ok(())
@@ -135,8 +162,10 @@ impl FileStore {
         let changed = folder.disk().modified(folder.path())?;
         if inside.iter().all(unfinished) && policy.is_old(changed) {
             let lock = folder.lock()?;
-            folder.remove(lock)?;
-            report.drafts = report.drafts.saturating_add(1);
+            report.draft(folder_size(folder.disk(), folder.path())?);
+            if !policy.dry_run {
+                folder.remove(lock)?;
+            }
         }
         Ok(())
     }
@@ -154,21 +183,28 @@ impl FileStore {
                 let old = || Ok::<_, StoreError>(policy.is_old(disk.modified(&path)?));
                 if name.ends_with(DRAFT) {
                     if old()? {
-                        disk.remove_file(&path)?;
-                        report.drafts = report.drafts.saturating_add(1);
+                        report.draft(disk.size(&path)?);
+                        if !policy.dry_run {
+                            disk.remove_file(&path)?;
+                        }
                     }
                 } else if let Some(hash) = name
                     .strip_suffix(LEAVING)
                     .and_then(|name| BlobHash::parse(name.strip_suffix('.')?))
                 {
                     // Its collector was killed before it had decided.
-                    come_back(disk, &path, &self.blob_path(&hash))?;
+                    if !policy.dry_run {
+                        come_back(disk, &path, &self.blob_path(&hash))?;
+                    }
                 } else if let Some(hash) = BlobHash::parse(&name)
                     && !needed.contains(&hash)
                     && old()?
-                    && leaves(disk, &path, policy)?
                 {
-                    report.blobs.push(hash);
+                    let bytes = disk.size(&path)?;
+                    if policy.dry_run || leaves(disk, &path, policy)? {
+                        report.add(bytes);
+                        report.blobs.push(hash);
+                    }
                 }
             }
         }

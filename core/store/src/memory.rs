@@ -151,14 +151,17 @@ impl SessionStore for MemoryStore {
                 report.sessions.push(id.clone());
             }
         }
-        report.sessions.iter().for_each(|id| drop(logs.remove(id)));
+        if !policy.dry_run {
+            report.sessions.iter().for_each(|id| drop(logs.remove(id)));
+        }
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         blobs.retain(|hash, blob| {
             let stays = needed.contains(hash) || !policy.is_old(blob.put_at);
             if !stays {
+                report.bytes = report.bytes.saturating_add(blob.bytes.len() as u64);
                 report.blobs.push(hash.clone());
             }
-            stays
+            stays || policy.dry_run
         });
         Ok(report)
     }

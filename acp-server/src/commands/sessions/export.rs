@@ -1,8 +1,8 @@
 //! `bridle sessions export`: sessions as files that leave Bridle. A file appears whole, under its
 //! own name, and in the place of another one only on demand.
 
-mod html;
-mod markdown;
+pub(super) mod html;
+pub(super) mod markdown;
 mod prose;
 
 use std::io::{self, Write as _};

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use bridle_session::UnixMillis;
-use bridle_store::SessionRow;
+use bridle_store::SessionFilter;
 use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -33,38 +33,18 @@ enum When {
     At(UnixMillis),
 }
 
-/// The filters as they are applied.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Selection {
-    /// An absolute folder; canonical where it exists, as the stored ones are.
-    pub(super) folder: Option<PathBuf>,
-    /// Inclusive.
-    pub(super) since: Option<UnixMillis>,
-    /// Exclusive.
-    pub(super) before: Option<UnixMillis>,
-}
-
 impl Filter {
     /// The filters as they are meant now and here.
-    pub(super) fn resolve(&self) -> anyhow::Result<Selection> {
+    pub(super) fn resolve(&self) -> anyhow::Result<SessionFilter> {
         let now = UnixMillis::from(SystemTime::now());
         let folder = self.folder.as_deref().map(canonical).transpose()?;
         let at = |when: When| when.resolve(now);
-        Ok(Selection { folder, since: self.since.map(at), before: self.before.map(at) })
+        Ok(SessionFilter { folder, since: self.since.map(at), before: self.before.map(at) })
     }
 
     /// Whether anything was given.
     pub(super) fn is_empty(&self) -> bool {
         self.folder.is_none() && self.since.is_none() && self.before.is_none()
-    }
-}
-
-impl Selection {
-    /// Whether the session is one of those that are meant.
-    pub(super) fn admits(&self, row: &SessionRow) -> bool {
-        self.folder.as_ref().is_none_or(|folder| row.header.cwd.starts_with(folder))
-            && self.since.is_none_or(|since| row.updated_at() >= since)
-            && self.before.is_none_or(|before| row.updated_at() < before)
     }
 }
 
@@ -122,10 +102,6 @@ fn moment(text: &str) -> Option<UnixMillis> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use bridle_session::{Header, SessionId};
-
     use super::*;
 
     #[test]
@@ -142,37 +118,5 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("99999999999999999999d").is_err());
-    }
-
-    #[test]
-    fn a_folder_means_what_is_below_it_too() {
-        let row = |cwd: &str| SessionRow {
-            header: Arc::new(Header {
-                format: Header::FORMAT,
-                id: SessionId::new("01a2313b-6f57-74ab-a469-e7b658bf25e8"),
-                created_at: UnixMillis(0),
-                cwd: cwd.into(),
-                extra_roots: Vec::new(),
-                parent: None,
-                origin: "acp".into(),
-                delegation_depth: 0,
-            }),
-            summary: bridle_session::Summary {
-                last_time: Some(UnixMillis(1_000)),
-                ..Default::default()
-            },
-        };
-        let folder = Some("/no/such".into());
-        let at_folder = Selection { folder, ..Selection::default() };
-        assert!(at_folder.admits(&row("/no/such")) && at_folder.admits(&row("/no/such/below")));
-        assert!(!at_folder.admits(&row("/no/suchlike")) && !at_folder.admits(&row("/no")));
-        let between = |since, before| Selection {
-            since: Some(UnixMillis(since)),
-            before: Some(UnixMillis(before)),
-            folder: None,
-        };
-        assert!(between(1_000, 1_001).admits(&row("/w")));
-        assert!(!between(1_001, 2_000).admits(&row("/w")));
-        assert!(!between(0, 1_000).admits(&row("/w")));
     }
 }

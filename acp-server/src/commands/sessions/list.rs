@@ -15,7 +15,7 @@ use crate::text;
 pub(in crate::commands) struct Arguments {
     #[command(flatten)]
     filter: Filter,
-    /// Print one JSON object a line: id, title, folder, createdAt, updatedAt, origin, parent; or
+    /// Print one JSON object a line: id, title, folder, createdAt, updatedAt, turns, origin, parent; or
     /// id and error for a session that cannot be read.
     #[arg(long)]
     json: bool,

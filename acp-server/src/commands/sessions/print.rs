@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use bridle_session::{Header, Parent, SessionId, UnixMillis};
+use bridle_session::{Header, Parent, SessionId, TurnNumber, UnixMillis};
 use bridle_store::SessionRow;
 use serde::Serialize;
 
@@ -22,6 +22,7 @@ pub(super) struct Row<'a> {
     folder: Cow<'a, str>,
     created_at: String,
     updated_at: String,
+    turns: TurnNumber,
     origin: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     parent: Option<&'a Parent>,
@@ -36,6 +37,7 @@ impl<'a> Row<'a> {
             folder: header.cwd.to_string_lossy(),
             created_at: time(header.created_at),
             updated_at: time(row.updated_at()),
+            turns: row.summary.turns,
             origin: &header.origin,
             parent: header.parent.as_ref(),
         }

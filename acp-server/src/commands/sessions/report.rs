@@ -53,7 +53,13 @@ impl<'a> Report<'a> {
             sections: Vec::new(),
         };
         let mut in_turn = false;
+        // The first title repeats the first prompt.
+        let mut titles = 0;
         for entry in transcript(session) {
+            titles += usize::from(matches!(entry.shown, Shown::Title(_)));
+            if titles == 1 && matches!(entry.shown, Shown::Title(_)) {
+                continue;
+            }
             let starts = matches!(entry.shown, Shown::TurnStarted(_));
             let ends = matches!(entry.shown, Shown::TurnEnded(_));
             if starts || !in_turn && report.sections.last().is_none_or(|last| last.turn.is_some()) {

@@ -142,8 +142,8 @@ fn call(out: &mut impl Write, call: &Call<'_>) -> io::Result<()> {
     let took = call.took.map(|took| format!(", {}", words::duration(took))).unwrap_or_default();
     writeln!(
         out,
-        "\n  [{}] {} ({}{took})",
-        words::kind(display.kind),
+        "\n  * {}{} ({}{took})",
+        words::kind(&display).map(|kind| format!("{kind} ")).unwrap_or_default(),
         visible(&display.title),
         words::status(call),
     )?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bridle_agent::{Asked, Call, Notice, NoticeLevel, ToolKind, ToolStatus};
+use bridle_agent::{Asked, Call, Display, Notice, NoticeLevel, ToolKind, ToolStatus};
 use bridle_session::{TodoStatus, ToolErrorCode, Usage};
 
 use super::report::Report;
@@ -27,9 +27,9 @@ pub(super) fn status(call: &Call<'_>) -> &'static str {
     }
 }
 
-/// What sort of call it is.
-pub(super) fn kind(kind: ToolKind) -> &'static str {
-    match kind {
+/// What sort of call it is, where its title does not begin with that.
+pub(super) fn kind(display: &Display) -> Option<&'static str> {
+    let kind = match display.kind {
         ToolKind::Read => "Read",
         ToolKind::Edit => "Edit",
         ToolKind::Delete => "Delete",
@@ -37,7 +37,8 @@ pub(super) fn kind(kind: ToolKind) -> &'static str {
         ToolKind::Search => "Search",
         ToolKind::Execute => "Run",
         ToolKind::Other => "Tool",
-    }
+    };
+    (!display.title.starts_with(kind)).then_some(kind)
 }
 
 /// What came of a question.
@@ -67,10 +68,11 @@ pub(super) fn sentence(notice: &Notice) -> String {
     }
 }
 
-/// `0.3 s`, `12 s`, `3 min 5 s`, `2 h 4 min`.
+/// `<0.1 s`, `0.3 s`, `12 s`, `3 min 5 s`, `2 h 4 min`.
 pub(super) fn duration(took: Duration) -> String {
     let seconds = took.as_secs();
     match seconds {
+        0 if took.as_millis() < 50 => "<0.1 s".to_owned(),
         0..10 => format!("{:.1} s", took.as_secs_f64()),
         10..60 => format!("{seconds} s"),
         60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -154,7 +156,7 @@ mod tests {
         assert_eq!(bytes(1_250_000), "1.2 MB");
         let shown = [0, 9_940, 59_000, 185_000, 7_440_000]
             .map(|millis| duration(Duration::from_millis(millis)));
-        assert_eq!(shown, ["0.0 s", "9.9 s", "59 s", "3 min 5 s", "2 h 4 min"]);
+        assert_eq!(shown, ["<0.1 s", "9.9 s", "59 s", "3 min 5 s", "2 h 4 min"]);
     }
 
     #[test]

@@ -333,6 +333,10 @@ impl Disk for SimulatedDisk {
     }
 
     /// Times stand still.
+    fn size(&self, _path: &Path) -> io::Result<u64> {
+        Ok(0)
+    }
+
     fn modified(&self, _path: &Path) -> io::Result<SystemTime> {
         Ok(SystemTime::UNIX_EPOCH)
     }

@@ -26,7 +26,7 @@ const SCRIPT: &str = include_str!("html/page.js");
 const HEADING_LIMIT: usize = 100;
 
 /// The whole page.
-pub(super) fn render(report: &Report<'_>, blobs: &dyn BlobStore) -> String {
+pub(in crate::commands::sessions) fn render(report: &Report<'_>, blobs: &dyn BlobStore) -> String {
     let mut html = Html::new(blobs);
     head(&mut html, report);
     html.raw("<body><a class=\"skip\" href=\"#turns\">Skip to the turns</a>");
@@ -37,7 +37,7 @@ pub(super) fn render(report: &Report<'_>, blobs: &dyn BlobStore) -> String {
     if report.sections.is_empty() {
         html.raw("<p class=\"empty\">Nothing has been said in this session yet.</p>");
     }
-    report.sections.iter().for_each(|part| section(&mut html, part));
+    report.sections.iter().for_each(|part| section(&mut html, report, part));
     html.raw("</main></div><footer>Exported by Bridle ").text(env!("CARGO_PKG_VERSION"));
     html.raw(". Session ").text(report.header.id.as_str()).raw("</footer><script>");
     html.raw(SCRIPT).raw("</script></body></html>\n");
@@ -104,7 +104,7 @@ fn heading(section: &Section<'_>) -> String {
     shorten(line.unwrap_or("(no text)"), HEADING_LIMIT)
 }
 
-fn section(html: &mut Html<'_>, section: &Section<'_>) {
+fn section(html: &mut Html<'_>, report: &Report<'_>, section: &Section<'_>) {
     match section.turn {
         Some(turn) => {
             html.raw("<section class=\"turn\" id=\"turn-").number(turn.0).raw("\"><h2><span>");
@@ -125,6 +125,6 @@ fn section(html: &mut Html<'_>, section: &Section<'_>) {
             html.text(&minute(section.started_at)).raw(" UTC</p>");
         }
     }
-    section.entries.iter().for_each(|part| entry::write(html, part));
+    section.entries.iter().for_each(|part| entry::write(html, report, part));
     html.raw("</section>");
 }

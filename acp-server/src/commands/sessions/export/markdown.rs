@@ -1,7 +1,7 @@
 //! A session as plain Markdown: answers as the model wrote them, everything else quoted or fenced,
 //! so that no content can pass for the frame around it.
 
-use bridle_agent::{Call, Entry, Shown};
+use bridle_agent::{Call, Entry, NoticeLevel, Shown};
 use bridle_session::{Block, Content, UserMessage};
 
 use super::super::diff::{self, Hunk};
@@ -15,7 +15,7 @@ use crate::text::{shorten, unbroken, visible, visible_block};
 const HEADING_LIMIT: usize = 80;
 
 /// The whole document.
-pub(super) fn render(report: &Report<'_>) -> String {
+pub(in crate::commands::sessions) fn render(report: &Report<'_>) -> String {
     let mut text = format!("# {}\n\n", inline(report.title.unwrap_or("Session without a title")));
     let header = report.header;
     let rows = [
@@ -85,7 +85,8 @@ fn entry(text: &mut String, entry: &Entry<'_>) {
         _ => {}
     }
     if let Some(notice) = entry.shown.notice() {
-        text.push_str(&format!("\n**{}**\n", inline(&words::sentence(&notice))));
+        let mark = if notice.level == NoticeLevel::Info { "*" } else { "**" };
+        text.push_str(&format!("\n{mark}{}{mark}\n", inline(&words::sentence(&notice))));
     }
 }
 
@@ -128,8 +129,8 @@ fn call(text: &mut String, call: &Call<'_>) {
     let display = call.display();
     let took = call.took.map(|took| format!(", {}", words::duration(took))).unwrap_or_default();
     text.push_str(&format!(
-        "\n### {}: {}\n\n*{} ({}){took}*\n",
-        words::kind(display.kind),
+        "\n### {}{}\n\n*{} ({}){took}*\n",
+        words::kind(&display).map(|kind| format!("{kind} ")).unwrap_or_default(),
         code(&display.title),
         words::status(call),
         inline(call.name),

@@ -11,10 +11,11 @@ use super::writer::Html;
 
 pub(super) fn write(html: &mut Html<'_>, call: &Call<'_>) {
     let display = call.display();
-    html.raw("<details class=\"call ")
-        .raw(class(call.status))
-        .raw("\"><summary><span class=\"kind\">");
-    html.raw(words::kind(display.kind)).raw("</span> <span class=\"what\">").text(&display.title);
+    html.raw("<details class=\"call ").raw(class(call.status)).raw("\"><summary>");
+    if let Some(kind) = words::kind(&display) {
+        html.raw("<span class=\"kind\">").raw(kind).raw("</span> ");
+    }
+    html.raw("<span class=\"what\">").text(&display.title);
     html.raw("</span> ");
     let (added, removed) = display.diffs.iter().fold((0, 0), |(added, removed), change| {
         let (more, less) = diff::changed_lines(change);

@@ -3,11 +3,12 @@
 use bridle_agent::{Entry, NoticeLevel, Shown};
 use bridle_session::{AssistantPartial, Block, Content, UserMessage};
 
+use super::super::super::report::Report;
 use super::super::super::words;
 use super::call;
 use super::writer::Html;
 
-pub(super) fn write(html: &mut Html<'_>, entry: &Entry<'_>) {
+pub(super) fn write(html: &mut Html<'_>, report: &Report<'_>, entry: &Entry<'_>) {
     match &entry.shown {
         Shown::Prompt(message) => said(html, "prompt", message),
         Shown::NotSent(message) | Shown::Queued(message) => said(html, "prompt unsent", message),
@@ -30,7 +31,10 @@ pub(super) fn write(html: &mut Html<'_>, entry: &Entry<'_>) {
             if message.interrupted {
                 html.raw("<strong>Broken off.</strong> ");
             }
-            html.text(&message.route.to_string()).raw(" · ").text(&words::tokens(message.usage));
+            if report.usage.routes.len() > 1 {
+                html.text(&message.route.to_string()).raw(" · ");
+            }
+            html.text(&words::tokens(message.usage));
             html.raw("</p>");
         }
         Shown::Todo(todo) => {

@@ -1,0 +1,121 @@
+//! What changes the store: `fork`, `rename`, `rm`, `gc`.
+
+use serde_json::json;
+
+use super::{HOSTILE, scene_with, sessions};
+
+#[tokio::test]
+async fn a_fork_goes_on_by_itself() {
+    let (scene, ids) = scene_with(&["one"]).await;
+    let parent = scene.log(&ids[0]);
+    let ran = sessions(&scene, &["fork", ids[0].as_str()]).await;
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let fork = ran.out.trim().to_owned();
+    let log = scene.log(&fork);
+    assert_eq!(log[0]["parent"], json!({"id": ids[0], "inherited": parent.len() - 1}));
+    assert_eq!(log[1..parent.len()], parent[1..]);
+    assert_eq!(log[parent.len()]["type"], "session/seed-end");
+    assert_eq!(scene.log(&ids[0]), parent, "the parent is not touched");
+
+    // Cut in the middle of the turn: repaired, titled, and taken up by the strict server.
+    let at = parent.iter().position(|event| event["type"] == "user/message").unwrap() - 1;
+    let cut = ["fork", &ids[0], "--at", &at.to_string(), "--title", "The other way", "--json"];
+    let ran = sessions(&scene, &cut).await;
+    let row = ran.json().pop().unwrap();
+    assert_eq!(row["parent"], json!({"id": ids[0], "inherited": at + 1}));
+    let ran = sessions(&scene, &["rm", &ids[0], "--yes"]).await;
+    assert_eq!(ran.code, 0, "a parent may go: {}", ran.err);
+    let second = row["id"].as_str().unwrap();
+    let mut client = scene.client().await;
+    for id in [&fork, second] {
+        client.load(&scene.place, id).await.ok();
+        assert_eq!(client.prompt(id, "and now?").await.stop_reason(), "end_turn");
+    }
+    client.finish(&scene.place).await;
+    scene.assert_lawful();
+    let listed = sessions(&scene, &["list"]).await.out;
+    assert!(listed.contains("The other way") && listed.lines().count() == 2, "{listed}");
+
+    let beyond = ["fork", second, "--at", "9999"];
+    sessions(&scene, &beyond).await.refused(1, &["9999 is beyond the end", "show --json"]);
+    sessions(&scene, &["fork", second, "--at", "x"]).await.refused(2, &["--at"]);
+}
+
+#[tokio::test]
+async fn a_new_title_is_one_more_event() {
+    let (scene, ids) = scene_with(&["one"]).await;
+    let before = scene.log(&ids[0]);
+    let ran = sessions(&scene, &["rename", "last", HOSTILE]).await;
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "", ""));
+    let after = scene.log(&ids[0]);
+    assert_eq!(after[..before.len()], before);
+    let last = &after[before.len()..];
+    assert_eq!(last.len(), 1);
+    assert_eq!(
+        (&last[0]["type"], &last[0]["data"]),
+        (&json!("title/set"), &json!({"title": HOSTILE}))
+    );
+    let listed = sessions(&scene, &["list"]).await.out;
+    assert!(listed.contains(r"\u{1b}]0;owned") && !listed.contains('\u{1b}'), "{listed}");
+    for bad in ["", "  ", "two\nlines"] {
+        sessions(&scene, &["rename", "last", bad]).await.refused(2, &["a title"]);
+    }
+}
+
+/// Whoever has a session open keeps it; everybody else is told who that is.
+#[tokio::test]
+async fn an_open_session_is_neither_renamed_nor_removed() {
+    let (scene, ids) = scene_with(&["one", "two"]).await;
+    let mut client = scene.client().await;
+    client.load(&scene.place, &ids[0]).await.ok();
+    let pid = client.pid().to_string();
+    let open = ["already open", &pid, "close it there first"];
+    sessions(&scene, &["rename", &ids[0], "x"]).await.refused(1, &open);
+    let ran = sessions(&scene, &["rm", &ids[0], &ids[1], "--yes"]).await;
+    assert!(ran.code == 1 && open.iter().all(|word| ran.err.contains(word)), "{}", ran.err);
+    assert_eq!(ran.out, format!("removed {}\n", ids[1]), "the other one goes");
+    assert_eq!(client.prompt(&ids[0], "still there?").await.stop_reason(), "end_turn");
+    // What only reads leaves the owner alone.
+    for words in [vec!["show", "last"], vec!["verify", "--all"], vec!["fork", "last"]] {
+        assert_eq!(sessions(&scene, &words).await.code, 0, "{words:?}");
+    }
+    client.finish(&scene.place).await;
+}
+
+#[tokio::test]
+async fn nothing_is_removed_without_a_yes() {
+    let (scene, ids) = scene_with(&["one"]).await;
+    sessions(&scene, &["rm", "last"]).await.refused(2, &["--yes"]);
+    assert_eq!(sessions(&scene, &["show", &ids[0]]).await.code, 0);
+    let ran = sessions(&scene, &["rm", "last", &ids[0], "--yes"]).await;
+    assert_eq!((ran.code, ran.out), (0, format!("removed {}\n", ids[0])));
+    assert!(!scene.place.sessions().join(&ids[0]).exists());
+    sessions(&scene, &["rm", &ids[0], "--yes"]).await.refused(1, &["does not exist"]);
+}
+
+#[tokio::test]
+async fn gc_removes_what_nobody_needs_and_says_how_much() {
+    let (scene, ids) = scene_with(&["one"]).await;
+    let state = scene.place.sessions().parent().unwrap().to_owned();
+    let empty = "00000000-0000-7000-8000-000000000001";
+    let folder = state.join("sessions").join(empty);
+    fs_err::create_dir(&folder).unwrap();
+    let header =
+        json!({"format": 1, "id": empty, "created_at": 1_000, "cwd": "/", "origin": "acp"});
+    let header = format!("{header}\n");
+    fs_err::write(folder.join("events.v1.jsonl"), &header).unwrap();
+
+    let dry = sessions(&scene, &["gc", "--dry-run", "--json"]).await;
+    let said = dry.json().pop().unwrap();
+    assert_eq!((dry.code, &said["dryRun"], &said["sessions"]), (0, &json!(true), &json!([empty])));
+    assert_eq!((&said["blobs"], &said["unreadable"]), (&json!([]), &json!([])));
+    assert!(said["bytes"].as_u64().unwrap() >= header.len() as u64, "{said}");
+    assert!(folder.exists());
+    let ran = sessions(&scene, &["gc"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+    assert!(ran.out.starts_with("removed 1 empty session, 0 blobs"), "{}", ran.out);
+    assert!(!folder.exists());
+    assert_eq!(sessions(&scene, &["verify", &ids[0]]).await.code, 0);
+    let ran = sessions(&scene, &["gc"]).await;
+    assert!(ran.out.starts_with("removed 0 empty sessions"), "{}", ran.out);
+}
