@@ -135,25 +135,27 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
-    match command {
-        Command::Acp { model } => {
-            let app = app(environment, Overrides { model, mode: None });
-            block_on(acp::run(app))
+    block_on(async move {
+        let plain = Overrides::default();
+        match command {
+            Command::Acp { model } => {
+                acp::run(app(environment, Overrides { model, mode: None }).await).await
+            }
+            Command::Exec(arguments) => {
+                let overrides = arguments.overrides();
+                exec::run(app(environment, overrides).await, arguments).await
+            }
+            #[cfg(feature = "demo")]
+            Command::Demo => demo::run().await,
+            Command::Sessions(action) => sessions::run(&*app(environment, plain).await, action),
+            Command::Config(action) => config::run(&*app(environment, plain).await, action).await,
+            Command::Doctor => doctor::run(app(environment, plain).await).await,
         }
-        Command::Exec(arguments) => {
-            let overrides = arguments.overrides();
-            block_on(exec::run(app(environment, overrides), arguments))
-        }
-        #[cfg(feature = "demo")]
-        Command::Demo => block_on(demo::run()),
-        Command::Sessions(action) => sessions::run(&app(environment, Overrides::default()), action),
-        Command::Config(action) => config::run(&app(environment, Overrides::default()), action),
-        Command::Doctor => block_on(doctor::run(app(environment, Overrides::default()))),
-    }
+    })
 }
 
-fn app(environment: Environment, overrides: Overrides) -> Arc<App> {
-    Arc::new(App::new(environment, overrides))
+async fn app(environment: Environment, overrides: Overrides) -> Arc<App> {
+    Arc::new(App::compose(environment, overrides).await)
 }
 
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {

@@ -1,42 +1,40 @@
-//! The composition root: the one place that names every provider and joins them to a session.
+//! The composition root: the one place that knows every plugin, and puts rows into scopes.
 //!
-//! [`App`] belongs to the process; [`App::agent_parts`] makes what belongs to one session. It
-//! decides nothing about a turn and knows no protocol.
+//! [`App`] belongs to the process and owns its scope; [`App::open`] makes the scope of a session
+//! below it. It decides nothing about a turn and knows no protocol.
 
+mod bundle;
 mod no_store;
+mod plugins;
 mod providers;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use bridle_agent::{AgentParts, AgentUpdate, Approver, Mode, Sandboxing};
-use bridle_compose::{Clock, SystemClock, TaskSet};
+use async_trait::async_trait;
+use bridle_agent::{
+    AgentHandle, AgentUpdate, Answer, Approver, Mode, Question, Seated, SessionSeat,
+};
+use bridle_compose::{RowState, RowStatus, Scope, TaskSet};
 use bridle_model::Catalogue;
 use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
-use bridle_store::{BlobStore, FileStore, LogWriter, SessionStore};
-use bridle_toolkit::ToolWorld;
-use bridle_world::Roots;
+use bridle_store::{LogWriter, MemoryStore, SessionStore};
 use bridle_world::process::Processes;
 use tokio::sync::mpsc;
 
+use self::bundle::{Bundle, configured};
+use self::no_store::NoStore;
+use self::plugins::CurrentSettings;
+use self::providers::Providers;
 use crate::config::{self, Environment, Overrides, PROVIDERS, Places, Settings, route_fault};
-use no_store::NoStore;
-use providers::Providers;
 
-/// The settings in force, shared with the model source. Replaced as a whole, never changed.
-type CurrentSettings = Arc<RwLock<Arc<Settings>>>;
-
-/// The program's providers, shared by all sessions of the process.
+/// What the process is made of, and what its sessions will be made of.
 pub struct App {
     environment: Environment,
     overrides: Overrides,
-    settings: CurrentSettings,
-    store: Arc<dyn SessionStore>,
-    blobs: Arc<dyn BlobStore>,
-    models: Arc<Providers>,
-    processes: Processes,
-    clock: Arc<dyn Clock>,
-    tasks: TaskSet,
+    settings: Arc<CurrentSettings>,
+    scope: Scope,
+    session_rows: Vec<bridle_compose::Row>,
 }
 
 /// A model that a client can choose.
@@ -64,7 +62,7 @@ impl ModelChoice {
     }
 }
 
-/// A session to be started by [`App::agent_parts`].
+/// A session to be opened by [`App::open`].
 pub struct SessionSeed {
     /// The new or loaded session.
     pub session: Session,
@@ -76,41 +74,122 @@ pub struct SessionSeed {
     pub updates: mpsc::Sender<AgentUpdate>,
 }
 
-impl App {
-    /// Reads the configuration and joins the real providers. Needs no home, no file and no
-    /// network; what is wrong is in [`Settings::problems`].
-    pub fn new(environment: Environment, overrides: Overrides) -> Self {
-        let settings = config::load(&environment, &overrides);
-        let (store, blobs): (Arc<dyn SessionStore>, Arc<dyn BlobStore>) = match &settings.state {
-            Some(state) => {
-                let store = FileStore::new(state).with_compression(settings.compression);
-                let store = Arc::new(store);
-                (Arc::clone(&store) as _, store)
-            }
-            None => (Arc::new(NoStore), Arc::new(NoStore)),
-        };
-        let settings: CurrentSettings = Arc::new(RwLock::new(Arc::new(settings)));
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let models = Arc::new(Providers::new(Arc::clone(&settings), Arc::clone(&clock)));
-        Self {
-            environment,
-            overrides,
-            settings,
-            store,
-            blobs,
-            models,
-            processes: Processes::new(
-                Processes::THIS_BINARY.into(),
-                bridle_world::process::Environment::from_process(),
-            ),
-            clock,
-            tasks: TaskSet::new(),
+/// A session with its scope and its running driver.
+pub struct OpenSession {
+    scope: Scope,
+    /// How its parts stood when it was opened.
+    pub parts: Vec<RowStatus>,
+    /// Talks to the driver.
+    pub agent: AgentHandle,
+}
+
+impl OpenSession {
+    /// Ends the driver, waits for everything it started, releases the log, and undoes the rest.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the closing goes on.
+    pub async fn close(&self) {
+        for failure in self.scope.close().await {
+            tracing::error!(%failure, "closing a session");
         }
+    }
+}
+
+/// What is wrong with a part, for a person; `None` for one that works or is switched off.
+pub fn fault(part: &RowStatus) -> Option<String> {
+    match &part.state {
+        RowState::Active | RowState::Disabled => None,
+        RowState::Failed(reason) => Some(format!("{} could not be activated: {reason}", part.id)),
+        RowState::Pending(missing) => {
+            let missing: Vec<_> = missing.iter().map(ToString::to_string).collect();
+            Some(format!("{} waits for {}", part.id, missing.join(", ")))
+        }
+    }
+}
+
+impl App {
+    /// Reads the configuration and puts the rows of the process into their scope. Needs no home,
+    /// no file and no network; what is wrong is in [`Settings::problems`].
+    pub async fn compose(environment: Environment, overrides: Overrides) -> Self {
+        let mut settings = config::load(&environment, &overrides);
+        let bundle = Bundle::builtin().unwrap_or_else(|error| {
+            settings.problems.push(format!("the built-in rows are not valid: {error}"));
+            Bundle { process: Vec::new(), session: Vec::new() }
+        });
+        let settings = Arc::new(CurrentSettings::new(settings));
+        let scope = Scope::root("process", plugins::all(), TaskSet::new());
+        scope.provide("settings", Arc::clone(&settings)).await;
+        scope.mount(bundle.process).await;
+        Self { environment, overrides, settings, scope, session_rows: bundle.session }
+    }
+
+    /// Opens a session: a scope with its rows, the driver among them.
+    ///
+    /// # Errors
+    /// Why there is no driver, for a person. The log is released then.
+    pub async fn open(&self, seed: SessionSeed) -> Result<OpenSession, String> {
+        if let (Some(route), Some(models)) =
+            (self.settings().route.clone(), self.scope.get::<Providers>())
+        {
+            // The HTTP client is prepared while the session is opened.
+            self.tasks().spawn(async move { models.warm(&route).await });
+        }
+        let (scope, parts) = self.scope_of(seed).await;
+        if let Some(agent) = scope.get::<AgentHandle>() {
+            return Ok(OpenSession { scope, parts, agent: (*agent).clone() });
+        }
+        let faults: Vec<_> = parts.iter().filter_map(fault).collect();
+        scope.close().await;
+        Err(format!("the session has no driver: {}", faults.join("; ")))
+    }
+
+    /// The scope of a session with its rows, and how they stand.
+    async fn scope_of(&self, seed: SessionSeed) -> (Scope, Vec<RowStatus>) {
+        let (settings, modes) = (self.settings(), self.modes());
+        let SessionSeed { session, writer, approver, updates } = seed;
+        let header = Arc::clone(session.header());
+        let scope = self.scope.child(&format!("session {}", header.id));
+        scope.provide("header", header).await;
+        scope.provide("approver", approver).await;
+        let seat = SessionSeat::new(Seated { session, writer, updates });
+        scope.provide("session", Arc::new(seat)).await;
+        let rows = self.session_rows.iter().cloned();
+        scope.mount(rows.map(|row| configured(row, &settings, &modes)).collect()).await;
+        let parts = scope.rows().await;
+        (scope, parts)
+    }
+
+    /// How the parts of the process stand.
+    pub async fn parts(&self) -> Vec<RowStatus> {
+        self.scope.rows().await
+    }
+
+    /// How the parts of a session would stand that began now, found out by opening one that
+    /// leaves no trace and closing it again.
+    pub async fn session_parts(&self) -> Vec<RowStatus> {
+        let header = Header {
+            format: Header::FORMAT,
+            id: SessionId::new(uuid::Uuid::now_v7().to_string()),
+            created_at: UnixMillis::from(std::time::SystemTime::now()),
+            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
+            extra_roots: Vec::new(),
+            parent: None,
+            origin: "trial".to_owned(),
+            delegation_depth: 0,
+        };
+        let Ok(writer) = MemoryStore::new().create(&header) else { return Vec::new() };
+        let (updates, _) = mpsc::channel(1);
+        let session = Session::new(header);
+        let approver = Arc::new(NobodyToAsk);
+        let seed = SessionSeed { session, writer, approver, updates };
+        let (scope, parts) = self.scope_of(seed).await;
+        scope.close().await;
+        parts
     }
 
     /// The settings now in force.
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+        self.settings.get()
     }
 
     /// Reads the configuration again (on `authenticate`). Running sessions keep their route; the
@@ -118,7 +197,7 @@ impl App {
     pub fn reload(&self) {
         let mut settings = config::load(&self.environment, &self.overrides);
         settings.state.clone_from(&self.settings().state);
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.settings.set(settings);
     }
 
     /// Whether any provider could answer now.
@@ -133,25 +212,29 @@ impl App {
 
     /// The session store. Its methods block: call them off the async threads.
     pub fn store(&self) -> Arc<dyn SessionStore> {
-        Arc::clone(&self.store)
+        self.scope.get::<dyn SessionStore>().unwrap_or_else(|| Arc::new(NoStore))
     }
 
     /// The tasks of the process; [`App::close`] ends them.
     pub fn tasks(&self) -> &TaskSet {
-        &self.tasks
+        self.scope.tasks()
     }
 
-    /// Where commands run.
-    pub fn processes(&self) -> &Processes {
-        &self.processes
+    /// Where commands run, unless that part is not active.
+    pub fn processes(&self) -> Option<Arc<Processes>> {
+        self.scope.get()
     }
 
-    /// Ends every task and waits for it.
+    /// Closes every session that is still open, undoes what the parts of the process set up, ends
+    /// every task, and waits for all of it.
     ///
     /// # Cancel safety
     /// Cancel safe: a later call waits for the rest.
     pub async fn close(&self) {
-        self.tasks.close().await;
+        for failure in self.scope.close().await {
+            tracing::error!(%failure, "closing the process");
+        }
+        self.tasks().close().await;
     }
 
     /// The models a client may choose now, the default first unless it cannot work. Never empty:
@@ -209,7 +292,7 @@ impl App {
         Ok(Header {
             format: Header::FORMAT,
             id: SessionId::new(uuid::Uuid::now_v7().to_string()),
-            created_at: UnixMillis::from(self.clock.now()),
+            created_at: UnixMillis::from(std::time::SystemTime::now()),
             cwd: canonical_folder(cwd)?,
             extra_roots,
             parent: None,
@@ -217,38 +300,15 @@ impl App {
             delegation_depth: 0,
         })
     }
+}
 
-    /// Joins a session with tools, model source, prompt, contexts, clock and tasks. Call it on
-    /// the runtime: the HTTP client is prepared meanwhile.
-    pub fn agent_parts(&self, seed: SessionSeed) -> AgentParts {
-        let settings = self.settings();
-        let header = seed.session.header();
-        let own = [&settings.config, &settings.state].into_iter().flatten().cloned();
-        let roots = Roots::new(header.cwd.clone(), header.extra_roots.clone()).excluding(own);
-        if let Some(route) = settings.route.clone() {
-            let models = Arc::clone(&self.models);
-            self.tasks.spawn(async move { models.warm(&route).await });
-        }
-        let world = ToolWorld { roots: Arc::new(roots), processes: self.processes.clone() };
-        AgentParts {
-            tools: bridle_toolkit::tools(&world),
-            contexts: bridle_toolkit::contexts(&world),
-            system_prompt: bridle_toolkit::system_prompt().to_owned(),
-            session: seed.session,
-            writer: seed.writer,
-            blobs: Arc::clone(&self.blobs),
-            models: Arc::clone(&self.models) as _,
-            approver: seed.approver,
-            updates: seed.updates,
-            clock: Arc::clone(&self.clock),
-            tasks: self.tasks.clone(),
-            mode: settings.mode,
-            modes: self.modes(),
-            route: settings.route.clone(),
-            // Commands are confined from the sandbox's issue on; until then each one asks.
-            sandboxing: Sandboxing::Unavailable,
-            max_steps: settings.max_steps,
-        }
+/// For a session that nobody talks to.
+struct NobodyToAsk;
+
+#[async_trait]
+impl Approver for NobodyToAsk {
+    async fn ask(&self, _: Question) -> Answer {
+        Answer::NoApprover
     }
 }
 

@@ -132,7 +132,7 @@ impl Actor {
         let Some(live) = &self.live else {
             return command.refuse(&errors::session_not_open(self.id.as_str()));
         };
-        let (app, agent) = (self.server.app.clone(), live.handle.clone());
+        let (app, agent) = (self.server.app.clone(), live.agent().clone());
         match command {
             // Taken above.
             Command::Load(_) => {}
@@ -223,7 +223,7 @@ impl Actor {
         let answered = CancellationToken::new();
         // `$/cancel_request` for a prompt cancels the turn, as `session/cancel` would.
         let withdrawn = responder.cancellation();
-        let (handle, watched) = (live.handle.clone(), answered.clone());
+        let (handle, watched) = (live.agent().clone(), answered.clone());
         drop(self.server.tasks.spawn(async move {
             tokio::select! {
                 () = withdrawn.cancelled() => handle.cancel(),
@@ -231,7 +231,7 @@ impl Actor {
             }
         }));
         live.turns.open(id.clone(), responder, answered.drop_guard());
-        if let Err(gone) = live.handle.prompt(id.clone(), content)
+        if let Err(gone) = live.agent().prompt(id.clone(), content)
             && let Some(responder) = live.turns.take(&id)
         {
             answer(responder.respond_with_error(errors::agent_gone(gone)));
@@ -245,7 +245,7 @@ impl Actor {
         responder: Responder<PromptResponse>,
     ) {
         let (app, agent, control) =
-            (self.server.app.clone(), live.handle.clone(), live.control.clone());
+            (self.server.app.clone(), live.agent().clone(), live.control.clone());
         let (id, cwd) = (self.id.clone(), live.cwd.clone());
         self.begin(async move {
             let text = match command {

@@ -111,7 +111,10 @@ async fn supervisor(app: &App) -> Finding {
         cwd: std::env::temp_dir(),
         timeout: DEFAULT_TIMEOUT,
     };
-    match app.processes().run(spec, CancellationToken::new(), |_| {}).await {
+    let Some(processes) = app.processes() else {
+        return Finding::Bad("commands cannot run: the part `processes` is not active".to_owned());
+    };
+    match processes.run(spec, CancellationToken::new(), |_| {}).await {
         Ok(finished) if finished.exit_code == Some(0) => {
             Finding::Good("commands run under the supervisor".to_owned())
         }

@@ -1,36 +1,33 @@
 //! The model source: from a route to a call with the key, the limits and the adapter of now.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use bridle_compose::Clock;
+use bridle_compose::{Clock, Scope};
 use bridle_model::{
-    AnthropicAdapter, Catalogue, FailureCode, HttpClient, ModelFailure, ModelSource, PreparedCall,
-    RetryPolicy,
+    Catalogue, FailureCode, HttpClient, ModelFailure, ModelSource, PreparedCall, RetryPolicy, Wire,
 };
 use bridle_session::Route;
 
-use super::CurrentSettings;
+use super::plugins::CurrentSettings;
 use crate::config::{KnownProvider, ProviderSettings, Settings, route_fault, supported_names};
 
 /// Resolves routes with the settings in force at the moment of the call.
 pub(super) struct Providers {
-    settings: CurrentSettings,
+    settings: Arc<CurrentSettings>,
     http: HttpClient,
+    /// Where the wires are.
+    scope: Scope,
 }
 
 impl Providers {
-    pub(super) fn new(settings: CurrentSettings, clock: Arc<dyn Clock>) -> Self {
-        Self { settings, http: HttpClient::new(clock, HttpClient::DEFAULT_IDLE) }
-    }
-
-    fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn new(settings: Arc<CurrentSettings>, clock: Arc<dyn Clock>, scope: Scope) -> Self {
+        Self { settings, http: HttpClient::new(clock, HttpClient::DEFAULT_IDLE), scope }
     }
 
     /// Prepares the HTTP client for the provider of `route`, so that the first prompt need not.
     /// A failure shows again, and is told, at the first prompt.
     pub(super) async fn warm(&self, route: &Route) {
-        let settings = self.settings();
+        let settings = self.settings.get();
         let provider = settings.provider(&route.provider);
         if let Some(base_url) = provider.and_then(|provider| provider.base_url.as_deref()) {
             drop(self.http.warm(base_url).await);
@@ -43,7 +40,7 @@ impl ModelSource for Providers {
         if let Some(fault) = route_fault(route) {
             return Err(ModelFailure::new(FailureCode::UnknownModel, fault));
         }
-        let settings = self.settings();
+        let settings = self.settings.get();
         let catalogue = Catalogue::builtin();
         let unknown = || ModelFailure::new(FailureCode::UnknownModel, no_provider(route));
         let provider = settings.provider(&route.provider).ok_or_else(unknown)?;
@@ -61,12 +58,17 @@ impl ModelSource for Providers {
             .as_deref()
             .ok_or_else(|| ModelFailure::new(FailureCode::InvalidRequest, no_base_url(provider)))?;
         let limits = model.limits();
-        let adapter = AnthropicAdapter::new(self.http.clone(), base_url, key, model)?;
-        Ok(PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), Box::new(adapter)))
+        let wire = self.scope.all::<dyn Wire>().into_iter().find(|wire| wire.speaks(model.dialect));
+        let wire = wire.ok_or_else(|| {
+            let message = format!("no active part speaks the API of {}", route.provider);
+            ModelFailure::new(FailureCode::UnknownModel, message)
+        })?;
+        let adapter = wire.adapter(self.http.clone(), base_url, key, model)?;
+        Ok(PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter))
     }
 
     fn default_route(&self) -> Result<Route, ModelFailure> {
-        let settings = self.settings();
+        let settings = self.settings.get();
         let route = settings.route.clone();
         route.ok_or_else(|| ModelFailure::new(FailureCode::Auth, no_route(&settings)))
     }

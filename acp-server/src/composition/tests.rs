@@ -1,27 +1,33 @@
 //! What the composition offers and refuses, from settings alone.
 
-use bridle_model::{FailureCode, ModelSource as _};
+use bridle_model::{FailureCode, ModelSource};
 
 use super::*;
 
-fn app(variables: &[(&str, &str)]) -> App {
+async fn app(variables: &[(&str, &str)]) -> App {
     let (secrets, plain): (Vec<_>, Vec<_>) =
         variables.iter().partition(|(name, _)| Environment::is_secret_name(name));
     let environment = Environment::new(
         plain.into_iter().map(|(k, v)| (k.into(), v.into())),
         secrets.into_iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
     );
-    App::new(environment, Overrides::default())
+    App::compose(environment, Overrides::default()).await
 }
 
 fn refusal(app: &App, route: &str) -> (FailureCode, String) {
-    let failure = app.models.prepare(&Route::parse(route).unwrap()).err().unwrap();
+    let failure = app
+        .scope
+        .get::<dyn ModelSource>()
+        .unwrap()
+        .prepare(&Route::parse(route).unwrap())
+        .err()
+        .unwrap();
     (failure.code, failure.message)
 }
 
-#[test]
-fn without_a_key_the_prompt_says_what_to_set_and_models_are_still_listed() {
-    let app = app(&[]);
+#[tokio::test]
+async fn without_a_key_the_prompt_says_what_to_set_and_models_are_still_listed() {
+    let app = app(&[]).await;
     assert!(!app.has_credentials());
     assert!(app.settings().route.is_none());
     let models = app.models();
@@ -33,21 +39,24 @@ fn without_a_key_the_prompt_says_what_to_set_and_models_are_still_listed() {
     assert!(message.contains("DEEPSEEK_API_KEY"), "{message}");
 }
 
-#[test]
-fn the_route_of_a_call_is_the_route_that_was_asked_for() {
-    let app = app(&[("ANTHROPIC_API_KEY", "k")]);
+#[tokio::test]
+async fn the_route_of_a_call_is_the_route_that_was_asked_for() {
+    let app = app(&[("ANTHROPIC_API_KEY", "k")]).await;
     for route in ["anthropic/claude-opus-5-5", "anthropic/not-in-the-catalogue"] {
         let route = Route::parse(route).unwrap();
-        assert_eq!(app.models.prepare(&route).unwrap().route(), &route);
+        assert_eq!(
+            app.scope.get::<dyn ModelSource>().unwrap().prepare(&route).unwrap().route(),
+            &route
+        );
     }
     let (code, message) = refusal(&app, "openai/gpt");
     assert_eq!(code, FailureCode::UnknownModel);
     assert!(message.contains("anthropic or deepseek"), "{message}");
 }
 
-#[test]
-fn the_default_is_the_first_model_offered_and_none_is_offered_twice() {
-    let app = app(&[("ANTHROPIC_API_KEY", "k"), ("BRIDLE_MODEL", "anthropic/new-model")]);
+#[tokio::test]
+async fn the_default_is_the_first_model_offered_and_none_is_offered_twice() {
+    let app = app(&[("ANTHROPIC_API_KEY", "k"), ("BRIDLE_MODEL", "anthropic/new-model")]).await;
     let models = app.models();
     assert_eq!(models[0].route.to_string(), "anthropic/new-model");
     let mut routes: Vec<_> = models.iter().map(|choice| choice.route.to_string()).collect();
@@ -58,20 +67,20 @@ fn the_default_is_the_first_model_offered_and_none_is_offered_twice() {
     assert_eq!(routes.len(), count);
 }
 
-#[test]
-fn a_model_that_cannot_work_is_named_so_and_not_offered() {
+#[tokio::test]
+async fn a_model_that_cannot_work_is_named_so_and_not_offered() {
     for model in ["bogus/x", "bogus", "openai/x"] {
-        let app = app(&[("ANTHROPIC_API_KEY", "k"), ("BRIDLE_MODEL", model)]);
+        let app = app(&[("ANTHROPIC_API_KEY", "k"), ("BRIDLE_MODEL", model)]).await;
         let route = app.settings().route.clone().unwrap();
         assert!(app.models().iter().all(|choice| choice.route.provider.as_ref() == "anthropic"));
         assert!(app.model(&route).name.ends_with(" (cannot be used)"), "{model}");
     }
 }
 
-#[test]
-fn a_reload_takes_a_key_that_was_written_meanwhile() {
+#[tokio::test]
+async fn a_reload_takes_a_key_that_was_written_meanwhile() {
     let home = tempfile::tempdir().unwrap();
-    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]);
+    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
     assert!(!app.has_credentials());
     let key = "[providers.deepseek]\napi_key = \"k\"\n";
     fs_err::write(home.path().join("credentials.toml"), key).unwrap();
@@ -80,23 +89,23 @@ fn a_reload_takes_a_key_that_was_written_meanwhile() {
     assert_eq!(app.settings().route.as_ref().unwrap().provider.as_ref(), "deepseek");
 }
 
-#[test]
-fn full_access_is_offered_only_when_the_user_enabled_it() {
+#[tokio::test]
+async fn full_access_is_offered_only_when_the_user_enabled_it() {
     let home = tempfile::tempdir().unwrap();
     let variables = [("BRIDLE_HOME", home.path().to_str().unwrap())];
-    assert!(!app(&variables).modes().contains(&Mode::FullAccess));
+    assert!(!app(&variables).await.modes().contains(&Mode::FullAccess));
     fs_err::write(home.path().join("config.toml"), "full_access = true\n").unwrap();
-    assert!(app(&variables).modes().contains(&Mode::FullAccess));
+    assert!(app(&variables).await.modes().contains(&Mode::FullAccess));
 }
 
-#[test]
-fn a_session_needs_a_home_and_an_absolute_existing_folder() {
+#[tokio::test]
+async fn a_session_needs_a_home_and_an_absolute_existing_folder() {
     let home = tempfile::tempdir().unwrap();
-    let homeless = app(&[]).new_header(home.path(), Vec::new(), "acp").unwrap_err();
+    let homeless = app(&[]).await.new_header(home.path(), Vec::new(), "acp").unwrap_err();
     assert!(homeless.contains("BRIDLE_HOME"), "{homeless}");
-    assert!(app(&[]).store().list().is_err());
+    assert!(app(&[]).await.store().list().is_err());
 
-    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]);
+    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
     let file = home.path().join("file");
     fs_err::write(&file, "").unwrap();
     for (path, fault) in [
@@ -110,4 +119,15 @@ fn a_session_needs_a_home_and_an_absolute_existing_folder() {
     let header = app.new_header(home.path(), Vec::new(), "acp").unwrap();
     assert_eq!(header.cwd, fs_err::canonicalize(home.path()).unwrap());
     assert!(SessionId::parse(header.id.as_str()).is_some());
+}
+
+#[tokio::test]
+async fn every_part_of_the_process_and_of_a_session_is_active() {
+    let home = tempfile::tempdir().unwrap();
+    let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
+    let parts = [app.parts().await, app.session_parts().await].concat();
+    let faults: Vec<_> = parts.iter().filter_map(fault).collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    assert!(parts.len() > 20, "{parts:?}");
+    app.close().await;
 }

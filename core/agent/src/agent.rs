@@ -2,44 +2,29 @@
 
 use std::sync::Arc;
 
-use bridle_compose::{Clock, TaskSet};
-use bridle_model::ModelSource;
+use bridle_compose::{Clock, Scope};
 use bridle_session::{Content, MessageId, Route, Session, UserMessage, UserSource};
-use bridle_store::{BlobStore, LogWriter};
+use bridle_store::LogWriter;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::approval::Approver;
-use crate::context::ContextSource;
 use crate::driver::Driver;
 use crate::mailbox::{Command, Control, MAILBOX_LIMIT};
-use crate::mode::{Mode, Sandboxing};
-use crate::tool::Tool;
+use crate::mode::Mode;
 use crate::update::AgentUpdate;
 
 /// What an agent is made of.
 pub struct AgentParts {
+    /// The session's scope. Models, tools, context sources, sections of the system prompt, the
+    /// permission policy, the approver and hooks are looked up there whenever they are needed.
+    pub scope: Scope,
     /// The session, new or replayed. The driver repairs it first.
     pub session: Session,
     /// Its log.
     pub writer: LogWriter,
-    /// Where results go that are too large for the log.
-    pub blobs: Arc<dyn BlobStore>,
-    /// Where calls come from.
-    pub models: Arc<dyn ModelSource>,
-    /// The tools offered, in any order; names must be unique.
-    pub tools: Vec<Arc<dyn Tool>>,
-    /// What is put before the first prompt.
-    pub contexts: Vec<Arc<dyn ContextSource>>,
-    /// The system prompt.
-    pub system_prompt: String,
-    /// Who answers questions.
-    pub approver: Arc<dyn Approver>,
     /// Where updates go.
     pub updates: mpsc::Sender<AgentUpdate>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Where the driver and its tasks run.
-    pub tasks: TaskSet,
     /// The mode of a session whose log names none, or one that is not in `modes`.
     pub mode: Mode,
     /// The modes the user's own configuration allows now. A stored session never brings back
@@ -48,10 +33,6 @@ pub struct AgentParts {
     /// The route of a session whose log names none; `None` when no provider has a key, in which
     /// case the first prompt fails with `auth`.
     pub route: Option<Route>,
-    /// Whether commands can be confined.
-    pub sandboxing: Sandboxing,
-    /// The most model requests of one turn; the turn then ends as `MaxTurnRequests`.
-    pub max_steps: u32,
 }
 
 /// Starts drivers.
@@ -61,7 +42,7 @@ impl Agent {
     /// Starts the driver of one session.
     pub fn start(parts: AgentParts) -> AgentHandle {
         let (sender, mailbox) = mpsc::channel(MAILBOX_LIMIT);
-        let tasks = parts.tasks.clone();
+        let tasks = parts.scope.tasks().clone();
         let control = Arc::new(Control::new(tasks.token()));
         let driver = Driver::new(parts, mailbox, Arc::clone(&control));
         tasks.spawn(driver.run());

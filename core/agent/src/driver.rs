@@ -4,6 +4,7 @@
 //! while it waits for anything ([`Driver::drive`]). Turns, requests and tool calls live in files
 //! of their own; the facts they record go through the [`Recorder`]. It knows no wire and no tool.
 
+mod assembly;
 mod calls;
 mod frame;
 mod gate;
@@ -14,30 +15,28 @@ mod request;
 mod spill;
 mod turn;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_compose::{Clock, Sleep, TaskSet};
-use bridle_model::{ModelSource, ToolSpec};
+use bridle_compose::{Clock, Scope, Sleep};
 use bridle_session::{
     EventData, InboxSpliced, MessageId, ModelSelected, PermissionMode, Route, UserMessage,
 };
-use bridle_store::BlobStore;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 pub use self::spill::RESULT_LIMIT;
 use crate::agent::{AgentParts, AgentStatus};
-use crate::approval::Approver;
-use crate::context::ContextSource;
+use crate::driver::assembly::Assembly;
 use crate::driver::frame::Frame;
+use crate::driver::halt::Halt;
 use crate::mailbox::{Command, Control, Epoch};
-use crate::mode::{Mode, Sandboxing};
+use crate::mode::Mode;
 use crate::progress::ProgressBoard;
 use crate::recorder::Recorder;
-use crate::tool::Tool;
 use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
 
 /// How often live output of tools is shown at most.
@@ -48,23 +47,17 @@ pub(crate) struct Driver {
     // The recorder holds the log's lock; it is dropped before the mailbox, so that whoever waits
     // for the mailbox to close finds the log free.
     recorder: Recorder,
-    blobs: Arc<dyn BlobStore>,
     mailbox: mpsc::Receiver<Command>,
     control: Arc<Control>,
     updates: mpsc::Sender<AgentUpdate>,
     inbox: VecDeque<(UserMessage, Epoch)>,
-    models: Arc<dyn ModelSource>,
-    tools: BTreeMap<String, Arc<dyn Tool>>,
-    specs: Arc<[ToolSpec]>,
-    contexts: Vec<Arc<dyn ContextSource>>,
-    approver: Arc<dyn Approver>,
+    scope: Scope,
+    assembly: Assembly,
+    /// What hooks have to say before the next step.
+    added_context: Vec<UserMessage>,
     clock: Arc<dyn Clock>,
-    tasks: TaskSet,
     progress: ProgressBoard,
     progress_pause: Option<Sleep>,
-    system_prompt: String,
-    sandboxing: Sandboxing,
-    max_steps: u32,
     mode: Mode,
     route: Option<Route>,
     title: Option<String>,
@@ -81,30 +74,24 @@ impl Driver {
         control: Arc<Control>,
     ) -> Self {
         let state = parts.session.state().clone();
-        let tools: BTreeMap<_, _> =
-            parts.tools.into_iter().map(|tool| (tool.spec().name.clone(), tool)).collect();
-        // The map's order is the order on the wire: the same for every request of a series.
-        let specs = tools.values().map(|tool| tool.spec().clone()).collect();
         Self {
             frame: Frame::of(&parts.session),
-            recorder: Recorder::new(parts.session, parts.writer, Arc::clone(&parts.clock)),
-            blobs: parts.blobs,
+            recorder: Recorder::new(
+                parts.session,
+                parts.writer,
+                Arc::clone(&parts.clock),
+                parts.scope.clone(),
+            ),
+            scope: parts.scope,
+            assembly: Assembly::default(),
+            added_context: Vec::new(),
             mailbox,
             control,
             updates: parts.updates,
             inbox: VecDeque::new(),
-            models: parts.models,
-            tools,
-            specs,
-            contexts: parts.contexts,
-            approver: parts.approver,
             clock: parts.clock,
-            tasks: parts.tasks,
             progress: ProgressBoard::default(),
             progress_pause: None,
-            system_prompt: parts.system_prompt,
-            sandboxing: parts.sandboxing,
-            max_steps: parts.max_steps,
             mode: (state.modes.permission.as_deref().and_then(Mode::from_id))
                 .filter(|mode| parts.modes.contains(mode))
                 .unwrap_or(parts.mode),
@@ -167,6 +154,23 @@ impl Driver {
                 () = pause(&mut self.progress_pause) => self.progress_pause = None,
             }
         }
+    }
+
+    /// Waits for hooks, which may take their time; a cancel leaves them.
+    async fn unless_cancelled<F: Future>(
+        &mut self,
+        hooks: F,
+        token: &CancellationToken,
+    ) -> Result<F::Output, Halt> {
+        let token = token.clone();
+        let hooks = async move {
+            tokio::select! {
+                biased;
+                () = token.cancelled() => Err(Halt::Cancelled),
+                output = hooks => Ok(output),
+            }
+        };
+        self.drive(hooks).await
     }
 
     async fn show_progress(&mut self) {

@@ -7,13 +7,17 @@
 
 mod agent;
 mod approval;
+mod budget;
 mod context;
 mod display;
 mod driver;
 mod guard;
+mod hooks;
 mod mailbox;
 mod mode;
 mod notice;
+mod plugin;
+mod policy;
 mod progress;
 mod prompt;
 mod recorder;
@@ -24,11 +28,19 @@ mod update;
 
 pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus};
 pub use approval::{Answer, Approver, Question};
+pub use budget::{StepBudget, StepBudgetConfig};
 pub use context::ContextSource;
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use driver::RESULT_LIMIT;
+pub use hooks::{
+    Body, CallInfo, OnRequest, OnRequestError, OnStream, PreStep, Ran, RequestFailed, RequestInput,
+    SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, ToolFinished, ToolPost,
+    ToolPre, ToolRun, TurnStopping, Verdict,
+};
 pub use mode::{Mode, Ruling, Sandboxing};
 pub use notice::Notice;
+pub use plugin::{DriverConfig, DriverPlugin, Seated, SessionSeat, plugins};
+pub use policy::{ModeTable, PermissionModes, PermissionPolicy};
 pub use prompt::PromptSection;
 pub use replay::replay;
 pub use tool::{

@@ -1,11 +1,12 @@
 //! Permission modes and the table that rules on a call. Design: permissions and the sandbox.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::Access;
 
 /// What a session may do without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Nothing is changed.
@@ -83,25 +84,35 @@ pub enum Ruling {
     Ask(Vec<String>),
     /// It does not run; the text tells the model why and what would help.
     Deny(String),
+    /// It does not run, and the turn is cancelled.
+    Cancel,
+}
+
+impl Ruling {
+    /// The stricter of the two: cancel beats deny beats ask beats allow. Two questions are one
+    /// that says both.
+    #[must_use]
+    pub fn strictest(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Cancel, _) | (_, Self::Cancel) => Self::Cancel,
+            (denied @ Self::Deny(_), _) | (_, denied @ Self::Deny(_)) => denied,
+            (Self::Ask(mut texts), Self::Ask(more)) => {
+                let new = more.into_iter().filter(|text| !texts.contains(text)).collect::<Vec<_>>();
+                texts.extend(new);
+                Self::Ask(texts)
+            }
+            (asked @ Self::Ask(_), _) | (_, asked @ Self::Ask(_)) => asked,
+            (Self::Allow, Self::Allow) => Self::Allow,
+        }
+    }
 }
 
 impl Mode {
     /// Rules on a call that would touch `accesses`: deny beats ask beats allow. A call that
     /// touches nothing is allowed.
     pub fn rule(self, accesses: &[Access], sandboxing: Sandboxing) -> Ruling {
-        let mut ruling = Ruling::Allow;
-        for access in accesses {
-            ruling = match (ruling, self.rule_one(access, sandboxing)) {
-                (_, denied @ Ruling::Deny(_)) => return denied,
-                (ruling, Ruling::Allow) => ruling,
-                (Ruling::Ask(mut texts), Ruling::Ask(more)) => {
-                    texts.extend(more);
-                    Ruling::Ask(texts)
-                }
-                (_, asked) => asked,
-            };
-        }
-        ruling
+        let rulings = accesses.iter().map(|access| self.rule_one(access, sandboxing));
+        rulings.fold(Ruling::Allow, Ruling::strictest)
     }
 
     fn rule_one(self, access: &Access, sandboxing: Sandboxing) -> Ruling {
@@ -202,7 +213,7 @@ mod tests {
             .map(|mode| match mode.rule(std::slice::from_ref(access), sandboxing) {
                 Ruling::Allow => 'a',
                 Ruling::Ask(_) => '?',
-                Ruling::Deny(_) => 'd',
+                Ruling::Deny(_) | Ruling::Cancel => 'd',
             })
             .collect()
     }

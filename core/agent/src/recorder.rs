@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use bridle_compose::Clock;
+use bridle_compose::{Clock, Scope};
 use bridle_session::{AppendError, Draft, Event, EventData, Failure, Session, UnixMillis};
 use bridle_store::{LogWriter, StoreError};
+
+use crate::hooks::SessionEvent;
 
 /// A session that can be appended to, and the writer that makes it durable.
 pub(crate) struct Recorder {
@@ -14,6 +16,7 @@ pub(crate) struct Recorder {
     /// Why the writer takes nothing any more. The session in memory stands still then, too, so
     /// that whoever goes on asking hears this and not that the session has got ahead of its log.
     lost: Option<String>,
+    scope: Scope,
 }
 
 /// Why a fact could not be recorded.
@@ -40,8 +43,14 @@ impl RecordError {
 }
 
 impl Recorder {
-    pub(crate) fn new(session: Session, writer: LogWriter, clock: Arc<dyn Clock>) -> Self {
-        Self { session, writer, clock, lost: None }
+    /// Observers of the scope are told of each event.
+    pub(crate) fn new(
+        session: Session,
+        writer: LogWriter,
+        clock: Arc<dyn Clock>,
+        scope: Scope,
+    ) -> Self {
+        Self { session, writer, clock, scope, lost: None }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -79,6 +88,8 @@ impl Recorder {
         let event = self.session.append(draft, time)?;
         let queued = self.writer.append(Arc::clone(&event));
         self.noticing_loss(queued)?;
+        let session = self.session.header().id.clone();
+        self.scope.tell(&SessionEvent { session, event: Arc::clone(&event) });
         Ok(event)
     }
 

@@ -2,7 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+
+use crate::{ActivateError, Plugin, ServiceKey, Setup};
 
 /// A wait that can be stored anywhere.
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
@@ -31,5 +36,20 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the place the rule points to")]
     fn sleep(&self, duration: Duration) -> Sleep {
         Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+#[async_trait]
+impl Plugin for SystemClock {
+    const NAME: &'static str = "system-clock";
+    type Config = ();
+    type Needs = ();
+
+    fn provides() -> Vec<ServiceKey> {
+        vec![ServiceKey::of::<dyn Clock>()]
+    }
+
+    async fn activate(&self, (): (), (): (), setup: &Setup) -> Result<(), ActivateError> {
+        Ok(setup.provide::<dyn Clock>(Arc::new(Self))?)
     }
 }

@@ -4,7 +4,9 @@ use bridle_session::Route;
 use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Chunk, ModelFailure, ModelRequest, RetryPolicy};
+use crate::{
+    CatalogueModel, Chunk, Dialect, HttpClient, ModelFailure, ModelRequest, RetryPolicy, Secret,
+};
 
 /// Resolves routes to calls. The driver asks before every attempt, so that a route, a key or a
 /// limit can change at any time and no request mixes two.
@@ -34,6 +36,25 @@ pub trait ModelAdapter: Send + Sync + 'static {
         request: ModelRequest,
         token: CancellationToken,
     ) -> BoxStream<'static, Result<Chunk, ModelFailure>>;
+}
+
+/// One provider API, contributed to a scope: makes the adapters that speak it.
+pub trait Wire: Send + Sync + 'static {
+    /// Whether it speaks to models of this dialect.
+    fn speaks(&self, dialect: Dialect) -> bool;
+
+    /// An adapter that asks `model` at `base_url` with `key`. Does no I/O.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when `base_url` is not an HTTP URL, `Auth` when `key` has characters that
+    /// no key has.
+    fn adapter(
+        &self,
+        http: HttpClient,
+        base_url: &str,
+        key: Secret,
+        model: CatalogueModel,
+    ) -> Result<Box<dyn ModelAdapter>, ModelFailure>;
 }
 
 /// What the chosen route can take, in tokens.

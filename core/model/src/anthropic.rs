@@ -7,6 +7,7 @@ mod block;
 mod decode;
 mod exchange;
 mod failure;
+mod plugin;
 mod request;
 mod wire;
 
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::exchange::Exchange;
 use self::failure::Asked;
+pub(crate) use self::plugin::AnthropicWire;
 use crate::{
     CatalogueModel, Chunk, FailureCode, HttpClient, ModelAdapter, ModelFailure, ModelRequest,
     Secret,

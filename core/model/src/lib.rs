@@ -18,7 +18,7 @@ mod request;
 mod retry;
 mod sse;
 
-pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits};
+pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits, Wire};
 pub use anthropic::AnthropicAdapter;
 pub use assembler::{Assembled, Assembler, Fresh};
 pub use catalogue::{Catalogue, CatalogueModel, CatalogueProvider, Dialect, Thinking};
@@ -29,3 +29,9 @@ pub use request::{Effort, ModelRequest, ToolSpec};
 pub use retry::RetryPolicy;
 #[cfg(fuzzing)]
 pub use sse::fuzz_sse;
+
+/// Adds the plugins of this crate: one wire each.
+#[must_use]
+pub fn plugins(plugins: bridle_compose::Plugins) -> bridle_compose::Plugins {
+    plugins.with(anthropic::AnthropicWire)
+}

@@ -20,17 +20,12 @@ mod target;
 mod testing;
 mod write;
 
-use std::sync::Arc;
-
-use bridle_agent::{ContextSource, Tool};
-use bridle_compose::{Plugins, SystemClock};
-use bridle_world::Roots;
+use bridle_compose::Plugins;
 use bridle_world::files::LocalFiles;
-use bridle_world::process::Processes;
 
-use contexts::{Environment, EnvironmentPlugin, Instructions, InstructionsPlugin};
+use contexts::{EnvironmentPlugin, InstructionsPlugin};
 use edit::EditArguments;
-use file_tool::{FilePlugin, FileWorld};
+use file_tool::FilePlugin;
 use glob::GlobArguments;
 use list::ListArguments;
 use prompt::SystemPromptPlugin;
@@ -62,49 +57,14 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(SystemPromptPlugin)
 }
 
-/// What the tools of a session work on.
-#[derive(Clone, Debug)]
-pub struct ToolWorld {
-    /// The session's folders.
-    pub roots: Arc<Roots>,
-    /// Where commands run.
-    pub processes: Processes,
-}
-
-impl ToolWorld {
-    fn files(&self) -> FileWorld {
-        FileWorld { roots: Arc::clone(&self.roots), files: Arc::new(LocalFiles) }
-    }
-}
-
-/// The built-in tools for one session.
-pub fn tools(world: &ToolWorld) -> Vec<Arc<dyn Tool>> {
-    vec![
-        file_tool::tool::<ReadArguments>(world.files()),
-        file_tool::tool::<ListArguments>(world.files()),
-        file_tool::tool::<GlobArguments>(world.files()),
-        file_tool::tool::<SearchArguments>(world.files()),
-        file_tool::tool::<EditArguments>(world.files()),
-        file_tool::tool::<WriteArguments>(world.files()),
-        shell::tool(Arc::clone(&world.roots), world.processes.clone()),
-    ]
-}
-
-/// The context sources for one session: environment, then AGENTS.md of each root.
-pub fn contexts(world: &ToolWorld) -> Vec<Arc<dyn ContextSource>> {
-    vec![
-        Arc::new(Environment::new(world.files(), Arc::new(SystemClock))),
-        Arc::new(Instructions::new(world.files())),
-    ]
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
 
+    use bridle_world::Roots;
     use expect_test::expect_file;
 
-    use super::*;
     use crate::testing::file_tools;
 
     fn roots() -> Arc<Roots> {

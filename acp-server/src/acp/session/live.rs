@@ -7,7 +7,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
-use bridle_agent::{Agent, AgentHandle, AgentUpdate, NoticeLevel};
+use bridle_agent::{AgentHandle, AgentUpdate, NoticeLevel};
 use bridle_session::{Session, SessionId};
 use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
@@ -21,13 +21,13 @@ use crate::acp::outbox::{CONTROL_QUEUE, Control, Outbox, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::turns::Turns;
 use crate::acp::{commands, errors, to_acp};
-use crate::composition::SessionSeed;
+use crate::composition::{OpenSession, SessionSeed, fault};
 use crate::text;
 
 /// See the module.
 pub(super) struct Live {
     id: SessionId,
-    pub(super) handle: AgentHandle,
+    session: OpenSession,
     pub(super) turns: Arc<Turns>,
     pub(super) control: mpsc::Sender<Control>,
     pub(super) cwd: PathBuf,
@@ -125,28 +125,30 @@ impl Live {
         link: Link,
         session: Session,
         writer: LogWriter,
-        notes: Vec<String>,
+        mut notes: Vec<String>,
     ) -> Result<(Self, Opening), Error> {
         let header = session.header().clone();
         let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
         let (control_sender, control) = mpsc::channel(CONTROL_QUEUE);
         let wire_id = WireId::new(header.id.as_str());
-        let handle = Agent::start(server.app.agent_parts(SessionSeed {
+        let seed = SessionSeed {
             session,
             writer,
             approver: Arc::new(ClientApprover::new(wire_id, control_sender.clone())),
             updates: update_sender,
-        }));
+        };
+        let session = server.app.open(seed).await.map_err(|reason| errors::internal(&reason))?;
+        notes.extend(session.parts.iter().filter_map(fault));
         let live = Self {
             id: header.id.clone(),
-            handle,
+            session,
             turns: Arc::default(),
             control: control_sender,
             cwd: header.cwd.clone(),
             server: server.clone(),
             outbox: None,
         };
-        let chosen = chosen(&live.handle).await?;
+        let chosen = chosen(live.agent()).await?;
         Ok((live, Opening { chosen, link, updates, control, notes }))
     }
 
@@ -180,7 +182,7 @@ impl Live {
     /// the session's log.
     pub(super) async fn close(self) {
         self.turns.close();
-        self.handle.close().await;
+        self.session.close().await;
         if let Some(outbox) = self.outbox
             && let Err(error) = outbox.await
         {
@@ -191,6 +193,11 @@ impl Live {
     /// Whether the outbox has ended, so that nobody would answer a prompt.
     pub(super) fn is_deaf(&self) -> bool {
         self.outbox.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Talks to the session's driver.
+    pub(super) fn agent(&self) -> &AgentHandle {
+        &self.session.agent
     }
 
     pub(super) fn id(&self) -> &SessionId {

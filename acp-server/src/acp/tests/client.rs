@@ -45,7 +45,7 @@ impl Place {
         fs_err::canonicalize(self.root.path()).unwrap().join("workspace")
     }
 
-    fn app(&self, model: Option<&ModelServer>) -> App {
+    async fn app(&self, model: Option<&ModelServer>) -> App {
         let home = self.home.iter().map(|home| ("BRIDLE_HOME".into(), home.into()));
         let mut plain: Vec<_> = home.collect();
         let mut secrets = Vec::new();
@@ -53,7 +53,7 @@ impl Place {
             plain.push(("ANTHROPIC_BASE_URL".into(), model.url().into()));
             secrets.push(("ANTHROPIC_API_KEY".to_owned(), "test-key".to_owned()));
         }
-        App::new(Environment::new(plain, secrets), Overrides::default())
+        App::compose(Environment::new(plain, secrets), Overrides::default()).await
     }
 }
 
@@ -83,17 +83,17 @@ pub(super) struct TestClient {
 
 impl TestClient {
     /// A client of a fresh agent, before `initialize`.
-    pub(super) fn connect(place: &Place, model: Option<&ModelServer>) -> Self {
-        Self::connect_at(Arc::new(SystemClock), place, model)
+    pub(super) async fn connect(place: &Place, model: Option<&ModelServer>) -> Self {
+        Self::connect_at(Arc::new(SystemClock), place, model).await
     }
 
     /// As [`Self::connect`], with the clock that measures the patience with a leaving client.
-    pub(super) fn connect_at(
+    pub(super) async fn connect_at(
         clock: Arc<dyn Clock>,
         place: &Place,
         model: Option<&ModelServer>,
     ) -> Self {
-        let server = Arc::new(Server::new(Arc::new(place.app(model)), clock));
+        let server = Arc::new(Server::new(Arc::new(place.app(model).await), clock));
         let (near, far) = tokio::io::duplex(PIPE);
         let (far_read, far_write) = tokio::io::split(far);
         let served = TaskSet::new().spawn(serve_with(server.clone(), far_read, far_write));
@@ -110,7 +110,7 @@ impl TestClient {
 
     /// As [`Self::connect`], after `initialize`.
     pub(super) async fn ready(place: &Place, model: Option<&ModelServer>) -> Self {
-        let mut client = Self::connect(place, model);
+        let mut client = Self::connect(place, model).await;
         client.initialize().await;
         client
     }

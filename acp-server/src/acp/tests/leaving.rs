@@ -11,7 +11,7 @@ use super::client::{NoWaiting, Place, TestClient, model};
 async fn an_idle_agent_leaves_when_the_input_ends() {
     let model = model(Script::new()).await;
     let place = Place::new();
-    TestClient::connect(&place, Some(&model)).leave().await;
+    TestClient::connect(&place, Some(&model)).await.leave().await;
     let (client, _) = TestClient::with_session(&place, &model).await;
     client.leave().await;
 }
@@ -52,7 +52,7 @@ async fn a_client_that_vanishes_ends_the_agent_in_the_middle_of_a_turn() {
 async fn a_client_that_closes_its_side_and_reads_nothing_is_not_waited_for() {
     let model = model(Script::new().otherwise(Answer::new().burst(1_000, 4_096))).await;
     let place = Place::new();
-    let mut client = TestClient::connect_at(Arc::new(NoWaiting), &place, Some(&model));
+    let mut client = TestClient::connect_at(Arc::new(NoWaiting), &place, Some(&model)).await;
     client.initialize().await;
     let session = client.new_session(&place.workspace()).await;
     client.prompt(&session, "go").await;

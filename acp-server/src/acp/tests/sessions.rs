@@ -254,7 +254,7 @@ async fn what_was_left_out_is_said_once_in_the_first_turn() {
 #[tokio::test]
 async fn a_client_that_shows_notices_gets_one() {
     let place = Place::new();
-    let mut client = TestClient::connect(&place, None);
+    let mut client = TestClient::connect(&place, None).await;
     let capabilities = json!({"session": {"notices": {}}});
     let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
     client.call("initialize", params).await;

@@ -9,7 +9,7 @@ use super::client::{Place, TestClient, model, prompt_params};
 async fn initialize_and_new_in_one_write_are_both_answered_in_order() {
     let place = Place::new();
     let model = model(Script::new()).await;
-    let mut client = TestClient::connect(&place, Some(&model));
+    let mut client = TestClient::connect(&place, Some(&model)).await;
     let (first, initialize) = client.request("initialize", json!({"protocolVersion": 65_535}));
     let params = json!({"cwd": place.workspace(), "mcpServers": []});
     let (second, new) = client.request("session/new", params);
@@ -21,7 +21,7 @@ async fn initialize_and_new_in_one_write_are_both_answered_in_order() {
     assert!(answer["result"]["authMethods"][0].get("type").is_none());
     let answer = client.next().await;
     assert_eq!(answer["id"], second);
-    assert!(answer["result"]["sessionId"].is_string());
+    assert!(answer["result"]["sessionId"].is_string(), "{answer}");
     assert_eq!(client.update().await["sessionUpdate"], "available_commands_update");
     client.leave().await;
 }

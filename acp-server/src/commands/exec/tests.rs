@@ -72,7 +72,7 @@ impl Setup {
         ];
         let key = self.key.then(|| ("ANTHROPIC_API_KEY".to_owned(), "test-key".to_owned()));
         let overrides = Overrides { model: None, mode: self.mode };
-        let app = Arc::new(App::new(Environment::new(variables, key), overrides));
+        let app = Arc::new(App::compose(Environment::new(variables, key), overrides).await);
         let cwd = fs_err::canonicalize(workspace.path()).unwrap();
         let job = Job { prompt: "do it".to_owned(), cwd, json: self.json };
         let (mut out, mut progress) = (Memory::default(), Vec::new());
@@ -218,7 +218,7 @@ impl Output for Gone {
 async fn a_reader_that_went_away_ends_the_run() {
     let home = tempfile::tempdir().unwrap();
     let environment = Environment::new([("BRIDLE_HOME".into(), home.path().into())], []);
-    let app = Arc::new(App::new(environment, Overrides::default()));
+    let app = Arc::new(App::compose(environment, Overrides::default()).await);
     let job = Job { prompt: "x".to_owned(), cwd: home.path().to_owned(), json: true };
     let never = CancellationToken::new();
     let error = job.run(Arc::clone(&app), &never, &mut Gone, &mut Vec::new()).await.unwrap_err();

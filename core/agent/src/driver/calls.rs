@@ -1,18 +1,24 @@
 //! The tool calls of one answer: planned and judged in the model's order, run (overlapping where
 //! declared safe), and recorded in the model's order whatever finished first.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use bridle_session::{Block, Content, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
+use bridle_session::{
+    Block, Content, MessageId, ToolCall, ToolCallId, ToolErrorCode, ToolResult, UserMessage,
+    UserSource,
+};
+use futures::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Driver;
-use super::gate::Verdict;
+use super::gate::Passage;
 use super::halt::Halt;
 use super::spill::preview;
 use crate::display::{Display, ToolKind};
 use crate::guard::{RepeatGuard, Repeats};
+use crate::hooks::{Body, CallInfo, Ran, ToolFinished, ToolPost, ToolRun, Verdict};
 use crate::tool::{
     Access, Concurrency, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolOutcome,
 };
@@ -56,7 +62,7 @@ struct Slot {
 }
 
 enum State {
-    Running(JoinHandle<Result<ToolOutcome, ToolFailure>>),
+    Running(Arc<CallInfo>, JoinHandle<Result<ToolOutcome, ToolFailure>>),
     Refused(Box<ToolFailure>),
 }
 
@@ -99,7 +105,7 @@ impl Driver {
     /// sees open. Repair gives the log its results.
     async fn give_up(&mut self, batch: Vec<Slot>) {
         for slot in batch {
-            if let State::Running(body) = slot.state
+            if let State::Running(_, body) = slot.state
                 && self.drive(body).await.is_err()
             {
                 tracing::error!(tool = slot.call.name, "a tool failed while its turn ended");
@@ -144,7 +150,7 @@ impl Driver {
     }
 
     fn outline(&self, call: &Call) -> Display {
-        match self.tools.get(&call.name) {
+        match self.tool(&call.name) {
             Some(tool) => tool.outline(&call.arguments),
             None => Display::new(call.name.clone(), ToolKind::Other),
         }
@@ -183,9 +189,17 @@ impl Driver {
         if exclusive || batch.len() >= PARALLEL_LIMIT {
             self.settle_batch(batch, guard, end).await?;
         }
-        let state = match self.judge(&call, planned.as_ref(), token).await? {
-            Verdict::Run(grant) => self.start(&call, planned, grant, &display, token).await?,
-            Verdict::Refuse(failure) => State::Refused(failure),
+        let info = Arc::new(CallInfo {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+            accesses: planned.access(),
+            display: display.clone(),
+            mode: self.mode,
+        });
+        let state = match self.judge(&info, token).await? {
+            Passage::Run(grant) => self.start(info, planned, grant, token).await?,
+            Passage::Refuse(failure) => State::Refused(failure),
         };
         batch.push(Slot { call, display, state });
         if exclusive {
@@ -199,49 +213,53 @@ impl Driver {
         call: &Call,
         token: &CancellationToken,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let Some(tool) = self.tools.get(&call.name).map(Arc::clone) else {
-            let known: Vec<_> = self.tools.keys().map(String::as_str).collect();
-            return Err(ToolFailure {
-                code: ToolErrorCode::UnknownTool,
-                message: format!(
-                    "There is no tool named {:?}. The tools are: {}.",
-                    call.name,
-                    known.join(", ")
-                ),
-                display: None,
-            });
+        if !self.offers(&call.name) {
+            let known: Vec<_> = self.assembly.specs.iter().map(|spec| spec.name.as_str()).collect();
+            return Err(no_tool(format!(
+                "There is no tool named {:?}. The tools are: {}.",
+                call.name,
+                known.join(", ")
+            )));
+        }
+        let Some(tool) = self.tool(&call.name) else {
+            return Err(no_tool(format!(
+                "The tool {} has been switched off since the turn began. Go on without it.",
+                call.name
+            )));
         };
         let arguments = call.arguments.clone();
-        let context = self.tool_context(call, token);
+        let context = self.tool_context(&call.id, token);
         let plan = async move { Tool::plan(tool.as_ref(), &arguments, &context).await };
-        let handle = self.tasks.spawn(plan);
+        let handle = self.scope.tasks().spawn(plan);
         self.drive(handle).await.unwrap_or_else(|_| Err(crashed(&call.name)))
     }
 
     /// Makes the intent durable if the body has effects, and starts the body.
     async fn start(
         &mut self,
-        call: &Call,
+        call: Arc<CallInfo>,
         planned: Box<dyn PlannedCall>,
         grant: Grant,
-        display: &Display,
         token: &CancellationToken,
     ) -> Result<State, Halt> {
-        if planned.access().iter().any(has_effect) {
+        if call.accesses.iter().any(has_effect) {
             self.recorder.flush().await?;
         }
         self.send(AgentUpdate::ToolCallUpdate {
             id: call.id.clone(),
             status: ToolStatus::Running,
-            display: Some(display.clone()),
+            display: Some(call.display.clone()),
         })
         .await;
-        let context = self.tool_context(call, token);
-        Ok(State::Running(self.tasks.spawn(planned.run(grant, context))))
+        let hooks = self.scope.hooks::<ToolRun>();
+        let context = self.tool_context(&call.id, token);
+        let body = Body { call: Arc::clone(&call), planned, grant, context };
+        let running = async move { hooks.run(body, Body::run).await };
+        Ok(State::Running(call, self.scope.tasks().spawn(running)))
     }
 
-    fn tool_context(&self, call: &Call, token: &CancellationToken) -> ToolContext {
-        ToolContext { token: token.child_token(), progress: self.progress.sink(call.id.clone()) }
+    fn tool_context(&self, call: &ToolCallId, token: &CancellationToken) -> ToolContext {
+        ToolContext { token: token.child_token(), progress: self.progress.sink(call.clone()) }
     }
 
     /// Awaits the running bodies and records every result in the model's order.
@@ -256,13 +274,48 @@ impl Driver {
             let slot = batch.remove(0);
             let outcome = match slot.state {
                 State::Refused(failure) => Err(*failure),
-                State::Running(body) => {
-                    self.drive(body).await.unwrap_or_else(|_| Err(crashed(&slot.call.name)))
+                State::Running(call, body) => {
+                    let ran = self.drive(body).await;
+                    let outcome = ran.unwrap_or_else(|_| Err(crashed(&slot.call.name)));
+                    self.after_body(call, outcome).await
                 }
             };
             self.settle_call(&slot.call, slot.display, outcome, guard, end).await?;
         }
         Ok(())
+    }
+
+    /// What the hooks make of a body that has run. They are waited for also after a cancel: the
+    /// call has its result then, and it is a true one.
+    async fn after_body(
+        &mut self,
+        call: Arc<CallInfo>,
+        outcome: Result<ToolOutcome, ToolFailure>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        let hooks = self.scope.hooks::<ToolPost>();
+        if hooks.is_empty() {
+            return outcome;
+        }
+        let (id, name) = (call.id.clone(), call.name.clone());
+        let hooked = hooks.run(Ran { call, outcome }, async |ran| Verdict::accept(ran.outcome));
+        match self.drive(AssertUnwindSafe(hooked).catch_unwind()).await {
+            Ok(Verdict { outcome, context }) => {
+                let texts = context.into_iter().enumerate();
+                self.added_context.extend(texts.map(|(number, text)| UserMessage {
+                    id: MessageId::new(format!("after-{id}-{number}")),
+                    content: vec![Content::text(text)],
+                    source: UserSource::Context { name: "hook".to_owned() },
+                }));
+                outcome
+            }
+            Err(_) => {
+                tracing::error!(tool = name, "a tool-post hook panicked");
+                Err(ToolFailure::failed(
+                    "The call has run, but a check of its result failed inside Bridle, so the \
+                     result is not shown. Look at what it did before you repeat it.",
+                ))
+            }
+        }
     }
 
     async fn settle_call(
@@ -300,6 +353,12 @@ impl Driver {
             error,
             presentation: serde_json::value::to_raw_value(&display).ok(),
         })?;
+        self.scope.tell(&ToolFinished {
+            session: self.recorder.session().header().id.clone(),
+            call: call.id.clone(),
+            name: call.name.clone(),
+            error,
+        });
         let status = if error.is_none() { ToolStatus::Completed } else { ToolStatus::Failed };
         let id = call.id.clone();
         self.send(AgentUpdate::ToolCallUpdate { id, status, display: Some(display) }).await;
@@ -318,6 +377,10 @@ pub(super) fn aborted_before() -> ToolFailure {
         message: "Cancelled before it began; nothing was done.".to_owned(),
         display: None,
     }
+}
+
+fn no_tool(message: String) -> ToolFailure {
+    ToolFailure { code: ToolErrorCode::UnknownTool, message, display: None }
 }
 
 /// A panic in a tool ends its call only.

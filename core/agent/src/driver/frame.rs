@@ -53,13 +53,13 @@ impl Driver {
         for message in input.drain(..) {
             self.recorder.append(message)?;
         }
-        let tools: Vec<String> = self.specs.iter().map(|spec| spec.name.clone()).collect();
+        let tools: Vec<String> = self.assembly.specs.iter().map(|spec| spec.name.clone()).collect();
         let reason = match &self.frame.route {
             None => Some("start"),
             Some(route) if route != call.route() => Some("model-changed"),
             _ if self.recorder.session().state().series_broken => Some("damaged"),
             _ if system_changed => Some("system-changed"),
-            _ if self.frame.tools != tools => Some("tools-changed"),
+            _ if self.frame.tools != tools || self.assembly.specs_changed => Some("tools-changed"),
             _ => None,
         };
         if let Some(reason) = reason {
@@ -78,7 +78,7 @@ impl Driver {
     pub(super) fn model_request(&self) -> ModelRequest {
         ModelRequest::new(
             self.recorder.session().projection(),
-            std::sync::Arc::clone(&self.specs),
+            std::sync::Arc::clone(&self.assembly.specs),
             None,
             self.frame.since,
         )
@@ -97,6 +97,7 @@ impl Driver {
             route: call.route().clone(),
             tools: tools.clone(),
         })?;
+        self.assembly.specs_changed = false;
         self.frame.since = header.seq;
         self.frame.route = Some(call.route().clone());
         self.frame.tools = tools;
@@ -111,8 +112,10 @@ impl Driver {
             Some((seq, Message::System(message))) => Some((seq, message.text.as_str())),
             _ => None,
         };
-        let data = SystemMessage { text: self.system_prompt.clone() };
+        let data = SystemMessage { text: self.assembly.system_prompt.clone() };
         match current {
+            // Nothing contributes to the prompt any more: the one that is there stays.
+            _ if data.text.is_empty() => Ok(false),
             Some((_, text)) if text == data.text => Ok(false),
             Some((seq, _)) => {
                 let op = SurfaceOp::Replace { first: seq, last: seq, covers: vec![seq] };

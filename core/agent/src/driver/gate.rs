@@ -1,6 +1,6 @@
 //! The gate: whether one planned call may run, once.
 //!
-//! Mode table first, then a person where the table says so. Whatever is not a clear yes is a no;
+//! The policy first, then the hooks, then a person where one of them says so. Whatever is not a clear yes is a no;
 //! the grant it yields is consumed by exactly the call that was shown.
 
 use std::panic::AssertUnwindSafe;
@@ -11,15 +11,17 @@ use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::Driver;
-use super::calls::{Call, aborted_before};
+use super::calls::aborted_before;
 use super::halt::Halt;
-use crate::approval::{Answer, Question};
+use crate::approval::{Answer, Approver, Question};
 use crate::display::Display;
+use crate::hooks::{CallInfo, ToolPre};
 use crate::mode::Ruling;
-use crate::tool::{Access, Grant, PlannedCall, ToolFailure};
+use crate::policy::PermissionPolicy;
+use crate::tool::{Access, Grant, ToolFailure};
 
 /// What the gate says.
-pub(super) enum Verdict {
+pub(super) enum Passage {
     /// It runs, with this grant.
     Run(Grant),
     /// It does not.
@@ -27,31 +29,60 @@ pub(super) enum Verdict {
 }
 
 impl Driver {
-    /// Judges one call by the mode in force now, asking a person where that says so.
+    /// Judges one call by the policy and the mode in force now and by the hooks, asking a person
+    /// where they say so.
     pub(super) async fn judge(
         &mut self,
-        call: &Call,
-        planned: &dyn PlannedCall,
+        call: &Arc<CallInfo>,
         token: &CancellationToken,
-    ) -> Result<Verdict, Halt> {
-        let accesses = planned.access();
-        match self.mode.rule(&accesses, self.sandboxing) {
-            Ruling::Allow => Ok(Verdict::Run(grant(&accesses))),
-            Ruling::Deny(reason) => Ok(Verdict::Refuse(denied(reason))),
-            Ruling::Ask(specials) => {
-                let display = question_display(planned.display(), &specials);
-                self.ask(call, display, grant(&accesses), token).await
+    ) -> Result<Passage, Halt> {
+        match self.ruling(call, token).await? {
+            Ruling::Allow => Ok(Passage::Run(grant(&call.accesses))),
+            Ruling::Deny(reason) => Ok(Passage::Refuse(denied(reason))),
+            Ruling::Ask(specials) => self.ask(call, &specials, token).await,
+            Ruling::Cancel => {
+                self.control.cancel("hook");
+                Ok(Passage::Refuse(Box::new(aborted_before())))
             }
         }
     }
 
+    /// The strictest of what the policy and the hooks say: no hook makes a call run that the policy
+    /// does not let run.
+    async fn ruling(
+        &mut self,
+        call: &Arc<CallInfo>,
+        token: &CancellationToken,
+    ) -> Result<Ruling, Halt> {
+        let Some(policy) = self.scope.get::<dyn PermissionPolicy>() else {
+            return Ok(Ruling::Deny(
+                "No permission policy is active, so nothing may run. The person can see why with \
+                 `bridle config show`."
+                    .to_owned(),
+            ));
+        };
+        let ruling = policy.rule(call.mode, &call.accesses);
+        let hooks = self.scope.hooks::<ToolPre>();
+        if hooks.is_empty() {
+            return Ok(ruling);
+        }
+        let inner = ruling.clone();
+        let hooked = hooks.run(Arc::clone(call), async move |_| inner);
+        let hooked = AssertUnwindSafe(hooked).catch_unwind();
+        let hooked = self.unless_cancelled(hooked, token).await?;
+        Ok(ruling.strictest(hooked.unwrap_or_else(|_| {
+            tracing::error!(tool = call.name, "a tool-pre hook panicked");
+            Ruling::Deny("A check of this call failed inside Bridle, so it may not run.".to_owned())
+        })))
+    }
+
     async fn ask(
         &mut self,
-        call: &Call,
-        display: Display,
-        grant: Grant,
+        call: &CallInfo,
+        specials: &[String],
         token: &CancellationToken,
-    ) -> Result<Verdict, Halt> {
+    ) -> Result<Passage, Halt> {
+        let display = question_display(call.display.clone(), specials);
         let title = display.title.clone();
         self.recorder.append(ApprovalAsked { call: call.id.clone(), title })?;
         let question = Question {
@@ -60,14 +91,14 @@ impl Driver {
             arguments: call.arguments.clone(),
             display,
         };
-        let approver = Arc::clone(&self.approver);
+        let approver = self.scope.get::<dyn Approver>();
         let cancelled = token.clone();
         let asked = async move {
             // A cancel withdraws the question: some clients never answer it.
             tokio::select! {
                 biased;
                 () = cancelled.cancelled() => Answer::Cancelled,
-                answer = AssertUnwindSafe(approver.ask(question)).catch_unwind() => {
+                answer = AssertUnwindSafe(put(approver, question)).catch_unwind() => {
                     answer.unwrap_or(Answer::ClientError)
                 }
             }
@@ -81,26 +112,33 @@ impl Driver {
             by: answer.decided_by().to_owned(),
         })?;
         Ok(match answer {
-            Answer::AllowOnce => Verdict::Run(grant),
+            Answer::AllowOnce => Passage::Run(grant(&call.accesses)),
             Answer::Cancelled => {
                 // A client that answers "cancelled" means the turn.
                 self.control.cancel("client");
-                Verdict::Refuse(Box::new(aborted_before()))
+                Passage::Refuse(Box::new(aborted_before()))
             }
-            Answer::Reject => Verdict::Refuse(denied(
+            Answer::Reject => Passage::Refuse(denied(
                 "The person declined this call. Do not try to reach the same effect another way; \
                  ask what they want instead."
                     .to_owned(),
             )),
-            Answer::ClientError => Verdict::Refuse(denied(
+            Answer::ClientError => Passage::Refuse(denied(
                 "Permission was not given: the client failed to answer the question.".to_owned(),
             )),
-            Answer::NoApprover => Verdict::Refuse(denied(
+            Answer::NoApprover => Passage::Refuse(denied(
                 "Permission is needed and there is nobody to ask. Go on without this call, or say \
                  what you would have done."
                     .to_owned(),
             )),
         })
+    }
+}
+
+async fn put(approver: Option<Arc<dyn Approver>>, question: Question) -> Answer {
+    match approver {
+        Some(approver) => approver.ask(question).await,
+        None => Answer::NoApprover,
     }
 }
 

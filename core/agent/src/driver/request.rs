@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use bridle_model::{
-    Assembled, Assembler, Chunk, FailureCode, ModelFailure, PreparedCall, StopReason,
+    Assembled, Assembler, Chunk, FailureCode, ModelFailure, ModelSource, PreparedCall, StopReason,
 };
 use bridle_session::{
     AssistantAttempt, AssistantMessage, Block, EventData, LlmRetry, LlmRetryStarted, MessageId,
@@ -18,6 +18,7 @@ use super::halt::{Halt, stored};
 use super::partial::Keeper;
 use super::quiet::Quiet;
 use super::{Driver, pause};
+use crate::hooks::{OnRequest, OnRequestError, OnStream, RequestFailed, RequestInput, StreamInput};
 use crate::update::{AgentUpdate, NoticeLevel};
 
 /// A wait as long as this is told to the person even if nothing was shown yet.
@@ -56,7 +57,7 @@ impl Driver {
         let mut was_silent = false;
         let mut attempt = 1;
         loop {
-            let call = self.prepare(input).await?;
+            let call = self.prepare(step, attempt, input, token).await?;
             let retry = call.retry().clone();
             let window = call.limits().window;
             let route = call.route().clone();
@@ -86,9 +87,9 @@ impl Driver {
                         return Err(Halt::from(silent_twice(failure)));
                     }
                     was_silent |= is_silent;
-                    let delay = retry
-                        .delay(attempt, &failure, fastrand::f64())
-                        .ok_or_else(|| Halt::from(failure.clone()))?;
+                    let delay = retry.delay(attempt, &failure, fastrand::f64());
+                    let delay = self.after_failure(step, attempt, &failure, delay, token).await?;
+                    let delay = delay.ok_or_else(|| Halt::from(failure.clone()))?;
                     self.back_off(step, attempt + 1, &failure, delay, shown, token).await?;
                 }
             }
@@ -98,12 +99,22 @@ impl Driver {
 
     /// Resolves the route, brings the frame onto the log, and makes it durable: what leaves the
     /// process is on the disk first.
-    async fn prepare(&mut self, input: &mut Vec<UserMessage>) -> Result<PreparedCall, Halt> {
+    async fn prepare(
+        &mut self,
+        step: StepNumber,
+        attempt: u32,
+        input: &mut Vec<UserMessage>,
+        token: &CancellationToken,
+    ) -> Result<PreparedCall, Halt> {
+        let models = self.scope.get::<dyn ModelSource>().ok_or_else(no_models)?;
         let route = match &self.route {
             Some(route) => route.clone(),
-            None => self.models.default_route()?,
+            None => models.default_route()?,
         };
-        let call = self.models.prepare(&route)?;
+        let hooks = self.scope.hooks::<OnRequest>();
+        let request = RequestInput { turn: self.turn, step, attempt, route };
+        let preparing = hooks.run(request, async move |input| models.prepare(&input.route));
+        let call = self.unless_cancelled(preparing, token).await??;
         self.frame(&call, input)?;
         self.recorder.flush().await?;
         Ok(call)
@@ -117,7 +128,12 @@ impl Driver {
         keeper: &mut Keeper,
         token: &CancellationToken,
     ) -> Attempt {
-        let mut chunks = call.stream(self.model_request(), token.child_token());
+        let hooks = self.scope.hooks::<OnStream>();
+        let request = self.model_request();
+        let input = StreamInput { call, request, token: token.child_token() };
+        let opening = hooks.run(input, async |input| input.call.stream(input.request, input.token));
+        let opened = self.unless_cancelled(opening, token).await;
+        let mut chunks = opened.unwrap_or_else(|_| futures::stream::empty().boxed());
         let mut assembler = Assembler::new();
         let mut shown = false;
         let mut quiet = Quiet::new(self.clock.as_ref());
@@ -246,6 +262,20 @@ impl Driver {
         Ok(())
     }
 
+    /// Whether and when a failed request is tried again; `delay` is what its route says.
+    async fn after_failure(
+        &mut self,
+        step: StepNumber,
+        attempt: u32,
+        failure: &ModelFailure,
+        delay: Option<Duration>,
+        token: &CancellationToken,
+    ) -> Result<Option<Duration>, Halt> {
+        let hooks = self.scope.hooks::<OnRequestError>();
+        let input = RequestFailed { turn: self.turn, step, attempt, failure: failure.clone() };
+        self.unless_cancelled(hooks.run(input, async move |_| delay), token).await
+    }
+
     /// Waits before try number `attempt`; the plan and its start are on the log.
     async fn back_off(
         &mut self,
@@ -313,6 +343,13 @@ fn has_call(session: &Session, id: &ToolCallId) -> bool {
         EventData::AssistantMessage(answer) => answer.tool_calls().any(|(used, ..)| used == id),
         _ => false,
     })
+}
+
+fn no_models() -> ModelFailure {
+    ModelFailure::new(
+        FailureCode::UnknownModel,
+        "no model source is active; `bridle config show` says why",
+    )
 }
 
 /// Asking a third time would let a person wait for very long; the text says for how long it was.

@@ -4,10 +4,8 @@
 //! The blob is durable before the event that names it exists. Where it cannot be kept, the result
 //! says so.
 
-use std::sync::Arc;
-
 use bridle_session::{BlobRef, Content};
-use bridle_store::StoreError;
+use bridle_store::{BlobStore, StoreError};
 
 use super::Driver;
 
@@ -44,7 +42,8 @@ impl Driver {
     }
 
     async fn keep(&mut self, text: String) -> Result<BlobRef, String> {
-        let blobs = Arc::clone(&self.blobs);
+        let blobs = self.scope.get::<dyn BlobStore>();
+        let blobs = blobs.ok_or("no store for it is active")?;
         let put = tokio::task::spawn_blocking(move || blobs.put(text.as_bytes()));
         let kept: Result<Result<_, StoreError>, _> = self.drive(put).await;
         let kept = kept.map_err(|error| error.to_string())?;

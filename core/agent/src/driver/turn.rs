@@ -14,9 +14,14 @@ use super::Driver;
 use super::calls::{Call, CallsEnd};
 use super::halt::{Halt, outcome};
 use super::request::Answer;
+use crate::context::ContextSource;
 use crate::guard::RepeatGuard;
+use crate::hooks::{PreStep, StepDecision, StepInput, StoppingTurn, TurnStopping};
 use crate::mailbox::Epoch;
 use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
+
+/// The most steps of a turn that no budget ends.
+const MAX_STEPS: u64 = 10_000;
 
 /// The longest title that is made of a prompt, in characters.
 const TITLE_LIMIT: usize = 80;
@@ -94,34 +99,72 @@ impl Driver {
             reason: "claimed".to_owned(),
         })?;
         self.set_title(&message).await?;
+        self.assemble();
         let mut input = self.first_contexts().await;
         input.push(message);
         let mut guard = RepeatGuard::default();
-        for number in 1..=u64::from(self.max_steps) {
-            let step = StepNumber(number);
-            if let Some(reason) = self.step(step, &mut input, &mut guard, token).await? {
-                return Ok(reason);
+        let mut step = StepNumber::default();
+        loop {
+            step = step.next();
+            input.append(&mut self.added_context);
+            let messages = match self.before_step(step, input, token).await? {
+                StepDecision::Enter(messages) => messages,
+                StepDecision::Reject { message, limit } => {
+                    self.notice(NoticeLevel::Warning, message.as_str(), None).await;
+                    return Ok(TurnEndReason::Blocked { message, limit });
+                }
+            };
+            if messages.is_empty() && step.0 == 1 {
+                return Ok(TurnEndReason::Completed);
             }
+            input = match self.step(step, messages, &mut guard, token).await? {
+                None => Vec::new(),
+                Some(TurnEndReason::Completed) => match self.before_stopping(step, token).await? {
+                    Some(more) => vec![more],
+                    None => return Ok(TurnEndReason::Completed),
+                },
+                Some(reason) => return Ok(reason),
+            };
         }
-        let message = format!("The turn was ended after {} model requests.", self.max_steps);
-        self.notice(NoticeLevel::Warning, message.as_str(), None).await;
-        Ok(TurnEndReason::Blocked { message, limit: true })
+    }
+
+    async fn before_step(
+        &mut self,
+        step: StepNumber,
+        messages: Vec<UserMessage>,
+        token: &CancellationToken,
+    ) -> Result<StepDecision, Halt> {
+        if step.0 > MAX_STEPS {
+            let message = format!("The turn was ended after {MAX_STEPS} model requests.");
+            return Ok(StepDecision::Reject { message, limit: true });
+        }
+        let hooks = self.scope.hooks::<PreStep>();
+        let input = StepInput { turn: self.turn, step, messages };
+        let enter = async |input: StepInput| StepDecision::Enter(input.messages);
+        self.unless_cancelled(hooks.run(input, enter), token).await
+    }
+
+    async fn before_stopping(
+        &mut self,
+        step: StepNumber,
+        token: &CancellationToken,
+    ) -> Result<Option<UserMessage>, Halt> {
+        let hooks = self.scope.hooks::<TurnStopping>();
+        let input = StoppingTurn { turn: self.turn, step };
+        self.unless_cancelled(hooks.run(input, async |_| None), token).await
     }
 
     /// One request and its tool calls. `None` when the model is owed another answer.
     async fn step(
         &mut self,
         step: StepNumber,
-        input: &mut Vec<UserMessage>,
+        mut input: Vec<UserMessage>,
         guard: &mut RepeatGuard,
         token: &CancellationToken,
     ) -> Result<Option<TurnEndReason>, Halt> {
-        if token.is_cancelled() {
-            return Err(Halt::Cancelled);
-        }
         self.recorder.append(StepStart { turn: self.turn, step })?;
         let first_new = self.recorder.session().len();
-        let answer = self.request(step, input, token).await?;
+        let answer = self.request(step, &mut input, token).await?;
         let end = match answer {
             Answer::Empty => {
                 self.notice(NoticeLevel::Warning, "The model gave no answer.", None).await;
@@ -210,7 +253,7 @@ impl Driver {
             return Vec::new();
         }
         let mut messages = Vec::new();
-        for (number, source) in self.contexts.clone().into_iter().enumerate() {
+        for (number, source) in self.scope.all::<dyn ContextSource>().into_iter().enumerate() {
             let collected = AssertUnwindSafe(source.collect()).catch_unwind();
             let Ok(Some(text)) = self.drive(collected).await else { continue };
             messages.push(UserMessage {

@@ -11,7 +11,7 @@ use crate::rig::{Play, Rig, TestTool, calls, kinds, ok, text, text_block};
 
 #[tokio::test]
 async fn a_cancel_right_behind_its_prompt_makes_no_request() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.prompt("a");
     rig.agent.cancel();
     assert_eq!(rig.until_end("a").await.1, TurnOutcome::Cancelled);
@@ -23,7 +23,7 @@ async fn a_cancel_right_behind_its_prompt_makes_no_request() {
 
 #[tokio::test]
 async fn a_cancel_reaches_queued_prompts_too() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let reached = Arc::new(Notify::new());
     rig.model.push(vec![Play::Hang(Arc::clone(&reached))]);
     rig.prompt("a");
@@ -37,7 +37,7 @@ async fn a_cancel_reaches_queued_prompts_too() {
 
 #[tokio::test]
 async fn what_was_streamed_is_kept_as_interrupted() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let reached = Arc::new(Notify::new());
     let mut answer = text_block(0, "Half an ans");
     answer.pop();
@@ -62,7 +62,7 @@ async fn an_open_question_is_withdrawn() {
     let write = TestTool::new("write", Access::WriteInside("/ws/x".into()), |_| async {
         panic!("must not run")
     });
-    let mut rig = Rig::new(vec![write]);
+    let mut rig = Rig::new(vec![write]).await;
     rig.model.push(calls(&[("c1", "write", "{}"), ("c2", "write", "{}")]));
     rig.prompt("go");
     rig.approver.asked.notified().await;
@@ -98,7 +98,7 @@ async fn a_running_body_is_awaited() {
             Err(ToolFailure::aborted("stopped half way"))
         }
     });
-    let mut rig = Rig::new(vec![slow]);
+    let mut rig = Rig::new(vec![slow]).await;
     rig.model.push(calls(&[("c1", "slow", "{}")]));
     rig.prompt("go");
     started.notified().await;
@@ -112,7 +112,7 @@ async fn a_running_body_is_awaited() {
 
 #[tokio::test]
 async fn a_cancel_of_an_idle_session_changes_nothing() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.agent.cancel();
     rig.model.push(text("Fine."));
     assert_eq!(rig.run("a").await.1, TurnOutcome::EndTurn);
@@ -120,7 +120,7 @@ async fn a_cancel_of_an_idle_session_changes_nothing() {
 
 #[tokio::test]
 async fn closing_ends_the_turn_and_refuses_more() {
-    let mut rig = Rig::new(vec![TestTool::new("read", Access::ReadInside, ok)]);
+    let mut rig = Rig::new(vec![TestTool::new("read", Access::ReadInside, ok)]).await;
     let reached = Arc::new(Notify::new());
     rig.model.push(vec![Play::Hang(Arc::clone(&reached))]);
     rig.prompt("a");
@@ -135,7 +135,7 @@ async fn closing_ends_the_turn_and_refuses_more() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_stops_the_turn_but_not_the_close() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let mut answer = Vec::new();
     for index in 0..(crate::rig::UPDATES as u32 * 2) {
         answer.extend(text_block(index, "more"));
@@ -151,7 +151,7 @@ async fn a_client_that_does_not_read_stops_the_turn_but_not_the_close() {
 
 #[tokio::test]
 async fn a_client_that_reads_slowly_can_still_cancel() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let mut answer = Vec::new();
     for index in 0..(crate::rig::UPDATES as u32 * 2) {
         answer.extend(text_block(index, "more"));

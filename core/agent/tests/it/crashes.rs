@@ -41,7 +41,7 @@ fn texts(partials: &[AssistantPartial]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_long_answer_is_recorded_once_a_second_or_every_8_kib() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let mut answer = begun();
     for _ in 0..100 {
         answer.push(Play::Later(Duration::from_millis(100), delta("tenth ")));
@@ -65,7 +65,7 @@ async fn a_long_answer_is_recorded_once_a_second_or_every_8_kib() {
 
 #[tokio::test]
 async fn what_a_stalled_stream_has_shown_does_not_wait_for_more() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let reached = Arc::new(Notify::new());
     let mut answer = begun();
     answer.push(Play::Chunk(delta("Half an ans")));
@@ -81,7 +81,7 @@ async fn what_a_stalled_stream_has_shown_does_not_wait_for_more() {
 
 #[tokio::test]
 async fn an_answer_within_a_second_costs_nothing() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("Hello."));
     rig.run("a").await;
     assert!(partials(&rig.log().await).is_empty());
@@ -89,7 +89,7 @@ async fn an_answer_within_a_second_costs_nothing() {
 
 #[tokio::test]
 async fn the_dead_half_of_a_failed_attempt_never_returns() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let mut cut = begun();
     cut.push(Play::Later(Duration::from_secs(2), delta("Half")));
     cut.push(Play::Fail(failure(FailureCode::Transport)));

@@ -9,6 +9,7 @@
 
 mod cancel;
 mod crashes;
+mod hooks;
 mod model_failures;
 mod notes;
 mod resume;

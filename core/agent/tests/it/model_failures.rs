@@ -11,7 +11,7 @@ use crate::rig::{Play, Rig, TestTool, calls, failure, kinds, line, ok, text, tex
 
 #[tokio::test]
 async fn a_rate_limit_is_waited_for_and_told() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let mut limited = failure(FailureCode::RateLimited);
     limited.retry_after = Some(Duration::from_secs(2));
     rig.model.push(vec![Play::Fail(limited)]);
@@ -28,7 +28,7 @@ async fn a_rate_limit_is_waited_for_and_told() {
 
 #[tokio::test]
 async fn a_refused_key_fails_at_once() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(vec![Play::Fail(failure(FailureCode::Auth))]);
     let TurnOutcome::Failed(failed) = rig.run("a").await.1 else { panic!("must fail") };
     assert_eq!(failed.code, "auth");
@@ -37,7 +37,7 @@ async fn a_refused_key_fails_at_once() {
 
 #[tokio::test]
 async fn tries_are_bounded() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     for _ in 0..3 {
         rig.model.push(vec![Play::Fail(failure(FailureCode::Server))]);
     }
@@ -52,7 +52,7 @@ async fn tries_are_bounded() {
 
 #[tokio::test]
 async fn one_short_hiccup_is_not_told_and_the_next_one_is() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     for _ in 0..2 {
         rig.model.push(vec![Play::Fail(failure(FailureCode::Overloaded))]);
     }
@@ -68,7 +68,7 @@ async fn a_silent_model_is_told_while_it_lasts_at_growing_intervals() {
     let mut cut = text_block(0, "Half");
     cut.pop();
     for before in [Vec::new(), cut] {
-        let mut rig = Rig::new(Vec::new());
+        let mut rig = Rig::new(Vec::new()).await;
         rig.clock.watches.add_permits(3);
         let silent = Arc::new(Notify::new());
         let mut plays = before;
@@ -89,7 +89,7 @@ async fn a_silent_model_is_told_while_it_lasts_at_growing_intervals() {
 
 #[tokio::test]
 async fn a_silent_model_is_asked_once_more_and_not_again() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let silent = || vec![Play::Fail(failure(FailureCode::Silent))];
     rig.model.push(silent());
     rig.model.push(text("Awake."));
@@ -114,7 +114,7 @@ async fn a_silent_model_is_asked_once_more_and_not_again() {
 
 #[tokio::test]
 async fn an_id_that_the_model_uses_twice_does_not_end_the_turn() {
-    let mut rig = Rig::new(vec![TestTool::new("look", Access::ReadInside, ok)]);
+    let mut rig = Rig::new(vec![TestTool::new("look", Access::ReadInside, ok)]).await;
     rig.model.push(calls(&[("a", "look", "{}"), ("a", "look", r#"{"n":1}"#)]));
     rig.model.push(calls(&[("a", "look", r#"{"n":2}"#)]));
     rig.model.push(text("Done."));
@@ -126,7 +126,7 @@ async fn an_id_that_the_model_uses_twice_does_not_end_the_turn() {
 
 #[tokio::test]
 async fn a_cut_answer_leaves_no_dead_half_behind() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let mut cut = text_block(0, "Half");
     cut.pop();
     cut.push(Play::Fail(failure(FailureCode::Transport)));
@@ -147,7 +147,7 @@ async fn a_cut_answer_leaves_no_dead_half_behind() {
 
 #[tokio::test]
 async fn a_wait_can_be_cancelled() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     let waiting = Arc::new(Notify::new());
     *rig.clock.hold.lock().unwrap() = Some(Arc::clone(&waiting));
     rig.model.push(vec![Play::Fail(failure(FailureCode::Overloaded))]);
@@ -159,7 +159,7 @@ async fn a_wait_can_be_cancelled() {
 
 #[tokio::test]
 async fn a_panic_in_an_adapter_ends_the_attempt_only() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(vec![Play::Panic]);
     rig.model.push(text("Still here."));
     assert_eq!(rig.run("a").await.1, TurnOutcome::EndTurn);

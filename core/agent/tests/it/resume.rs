@@ -10,7 +10,7 @@ use crate::rig::{Rig, TestTool, calls, kinds, line, ok, route, text};
 
 #[tokio::test]
 async fn a_resumed_session_is_set_as_it_was_and_continues_its_series() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("One."));
     rig.run("first").await;
     rig.agent.set_mode(Mode::Auto).await.unwrap();
@@ -28,7 +28,7 @@ async fn a_resumed_session_is_set_as_it_was_and_continues_its_series() {
 
 #[tokio::test]
 async fn a_stored_session_brings_back_no_mode_that_the_user_took_away() {
-    let rig = Rig::new(Vec::new());
+    let rig = Rig::new(Vec::new()).await;
     rig.agent.set_mode(Mode::FullAccess).await.unwrap();
     let rig = rig.reopened(&[Mode::ReadOnly, Mode::Ask]).await;
     assert_eq!(rig.agent.status().await.unwrap().mode, Mode::Ask);
@@ -37,7 +37,7 @@ async fn a_stored_session_brings_back_no_mode_that_the_user_took_away() {
 #[tokio::test]
 async fn a_fork_inside_a_turn_goes_on_by_itself() {
     let write = TestTool::new("write", Access::WriteInside("f".into()), ok);
-    let mut rig = Rig::with(vec![write], Mode::FullAccess, 5);
+    let mut rig = Rig::with(vec![write], Mode::FullAccess, 5).await;
     rig.model.push(calls(&[("c1", "write", "{}"), ("c2", "write", "{}")]));
     rig.model.push(text("Done."));
     rig.prompt("first");

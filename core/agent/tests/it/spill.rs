@@ -45,7 +45,7 @@ async fn after_one_call(mut rig: Rig) -> Rig {
 #[tokio::test]
 async fn a_large_result_is_a_blob_with_a_preview() {
     let whole = large(1_000_000);
-    let mut rig = after_one_call(Rig::new(returning(whole.clone()))).await;
+    let mut rig = after_one_call(Rig::new(returning(whole.clone())).await).await;
     let (kept, line_bytes) = result(&rig.log().await);
     let [Content::Blob { blob, preview, .. }] = kept.content.as_slice() else { panic!("{kept:?}") };
     assert!(line_bytes < 20_000, "{line_bytes}");
@@ -70,10 +70,10 @@ async fn a_large_result_is_a_blob_with_a_preview() {
 #[tokio::test]
 async fn a_result_within_the_limit_is_kept_as_it_is() {
     let whole = large(RESULT_LIMIT);
-    let mut rig = after_one_call(Rig::new(returning(whole.clone()))).await;
+    let mut rig = after_one_call(Rig::new(returning(whole.clone())).await).await;
     assert_eq!(result(&rig.log().await).0.content, [Content::text(whole)]);
     let over = large(RESULT_LIMIT + 1);
-    let mut rig = after_one_call(Rig::new(returning(over))).await;
+    let mut rig = after_one_call(Rig::new(returning(over)).await).await;
     let (kept, _) = result(&rig.log().await);
     assert!(matches!(kept.content[..], [Content::Blob { .. }]), "{kept:?}");
 }
@@ -88,7 +88,7 @@ async fn a_large_failure_is_kept_and_shown_in_part() {
             async move { Err(failure) }
         }
     });
-    let mut rig = after_one_call(Rig::new(vec![failing])).await;
+    let mut rig = after_one_call(Rig::new(vec![failing]).await).await;
     let log = rig.log().await;
     let (kept, line_bytes) = result(&log);
     let [Content::Blob { blob, preview, .. }] = kept.content.as_slice() else { panic!("{kept:?}") };
@@ -127,7 +127,7 @@ impl BlobStore for Full {
 
 #[tokio::test]
 async fn a_result_that_cannot_be_kept_says_so() {
-    let rig = Rig::with_blobs(returning(large(1_000_000)), Arc::new(Full));
+    let rig = Rig::with_blobs(returning(large(1_000_000)), Arc::new(Full)).await;
     let mut rig = after_one_call(rig).await;
     let log = rig.log().await;
     let (kept, line_bytes) = result(&log);

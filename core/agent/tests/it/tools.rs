@@ -14,7 +14,7 @@ fn writer() -> Arc<dyn Tool> {
 
 #[tokio::test]
 async fn an_allowed_call_runs_once_and_is_logged_before_it_runs() {
-    let mut rig = Rig::new(vec![writer()]);
+    let mut rig = Rig::new(vec![writer()]).await;
     rig.approver.answers.lock().unwrap().push_back(Answer::AllowOnce);
     rig.model.push(calls(&[("c1", "write", "{}")]));
     rig.model.push(text("Done."));
@@ -53,7 +53,8 @@ async fn whatever_is_not_a_yes_is_a_no() {
             "write",
             Access::WriteInside("/ws/x".into()),
             |_| async { panic!("must not run") },
-        )]);
+        )])
+        .await;
         rig.approver.answers.lock().unwrap().push_back(answer);
         rig.model.push(calls(&[("c1", "write", "{}")]));
         rig.model.push(text("Sorry."));
@@ -65,7 +66,7 @@ async fn whatever_is_not_a_yes_is_a_no() {
 
 #[tokio::test]
 async fn a_mode_denies_at_the_gate_without_asking() {
-    let mut rig = Rig::with(vec![writer()], Mode::ReadOnly, 5);
+    let mut rig = Rig::with(vec![writer()], Mode::ReadOnly, 5).await;
     rig.model.push(calls(&[("c1", "write", "{}")]));
     rig.model.push(text("Sorry."));
     rig.run("go").await;
@@ -84,7 +85,7 @@ async fn a_mode_changed_during_a_turn_holds_from_the_next_call_on() {
             Ok("fine".to_owned())
         }
     });
-    let mut rig = Rig::new(vec![writer(), slow]);
+    let mut rig = Rig::new(vec![writer(), slow]).await;
     rig.model.push(calls(&[("c1", "slow", "{}")]));
     rig.model.push(calls(&[("c2", "write", "{}")]));
     rig.model.push(text("Done."));
@@ -106,7 +107,7 @@ async fn a_question_says_what_is_special_first() {
         Access::Run { network: true, unconfined: false, reason: Some("to fetch".into()) },
         ok,
     );
-    let mut rig = Rig::new(vec![shell]);
+    let mut rig = Rig::new(vec![shell]).await;
     rig.approver.answers.lock().unwrap().push_back(Answer::AllowOnce);
     rig.model.push(calls(&[("c1", "shell", "{}")]));
     rig.model.push(text("Done."));
@@ -122,7 +123,7 @@ async fn a_question_says_what_is_special_first() {
 
 #[tokio::test]
 async fn unknown_tools_and_broken_arguments_are_results_not_ends() {
-    let mut rig = Rig::new(vec![writer()]);
+    let mut rig = Rig::new(vec![writer()]).await;
     rig.model.push(calls(&[("c1", "wrte", "{}"), ("c2", "write", "{\"a\":")]));
     rig.model.push(text("Sorry."));
     assert_eq!(rig.run("go").await.1, TurnOutcome::EndTurn);
@@ -139,7 +140,7 @@ async fn unknown_tools_and_broken_arguments_are_results_not_ends() {
 #[tokio::test]
 async fn a_panic_in_a_tool_ends_that_call_only() {
     let bad = TestTool::new("bad", Access::ReadInside, |_| async { panic!("scripted") });
-    let mut rig = Rig::new(vec![bad]);
+    let mut rig = Rig::new(vec![bad]).await;
     rig.model.push(calls(&[("c1", "bad", "{}")]));
     rig.model.push(text("Still here."));
     assert_eq!(rig.run("go").await.1, TurnOutcome::EndTurn);
@@ -169,7 +170,7 @@ async fn parallel_reads_overlap_and_results_stay_in_order() {
             Ok("second".to_owned())
         }
     });
-    let mut rig = Rig::new(vec![one, two]);
+    let mut rig = Rig::new(vec![one, two]).await;
     rig.model.push(calls(&[("c1", "one", "{}"), ("c2", "two", "{}")]));
     rig.model.push(text("Done."));
     rig.run("go").await;
@@ -180,7 +181,7 @@ async fn parallel_reads_overlap_and_results_stay_in_order() {
 #[tokio::test]
 async fn going_round_in_circles_is_told_and_then_ended() {
     let read = TestTool::new("read", Access::ReadInside, ok);
-    let mut rig = Rig::new(vec![read]);
+    let mut rig = Rig::new(vec![read]).await;
     for id in ["1", "2", "3", "4", "5", "6"] {
         rig.model.push(calls(&[(id, "read", "{}")]));
     }
@@ -196,7 +197,7 @@ async fn a_failed_body_is_an_error_result_with_its_text() {
     let bad = TestTool::new("bad", Access::ReadInside, |_| async {
         Err(ToolFailure::failed("no such file: x"))
     });
-    let mut rig = Rig::new(vec![bad]);
+    let mut rig = Rig::new(vec![bad]).await;
     rig.model.push(calls(&[("c1", "bad", "{}")]));
     rig.model.push(text("I see."));
     let (shown, _) = rig.run("go").await;
@@ -208,7 +209,8 @@ async fn a_failed_body_is_an_error_result_with_its_text() {
 async fn calls_of_an_answer_that_hit_the_limit_do_not_run() {
     let mut rig = Rig::new(vec![TestTool::new("read", Access::ReadInside, |_| async {
         panic!("must not run")
-    })]);
+    })])
+    .await;
     let mut answer = calls(&[("c1", "read", "{}")]);
     answer.pop();
     answer.push(crate::rig::Play::Chunk(bridle_model::Chunk::Stop(
@@ -232,7 +234,7 @@ async fn live_output_is_shown_while_a_call_runs() {
             Ok("done".to_owned())
         }
     });
-    let mut rig = Rig::new(vec![loud]);
+    let mut rig = Rig::new(vec![loud]).await;
     rig.model.push(calls(&[("c1", "loud", "{}")]));
     rig.model.push(text("Done."));
     rig.prompt("go");

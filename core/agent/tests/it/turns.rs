@@ -8,7 +8,7 @@ use crate::rig::{Play, Rig, calls, kinds, line, route, text, text_block};
 
 #[tokio::test]
 async fn a_turn_is_shown_and_logged_in_order() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("Hello."));
     let (shown, outcome) = rig.run("hi").await;
     assert_eq!(outcome, TurnOutcome::EndTurn);
@@ -41,7 +41,7 @@ async fn a_turn_is_shown_and_logged_in_order() {
 
 #[tokio::test]
 async fn the_next_turn_continues_the_series_and_sees_the_first() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("One."));
     rig.model.push(text("Two."));
     rig.run("a").await;
@@ -56,7 +56,7 @@ async fn the_next_turn_continues_the_series_and_sees_the_first() {
 
 #[tokio::test]
 async fn another_model_begins_a_new_series() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("One."));
     rig.model.push(text("Two."));
     rig.run("a").await;
@@ -69,7 +69,7 @@ async fn another_model_begins_a_new_series() {
 
 #[tokio::test]
 async fn a_prompt_during_a_turn_waits_for_its_own() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("One."));
     rig.model.push(text("Two."));
     rig.prompt("a");
@@ -86,7 +86,7 @@ async fn max_tokens_and_refusal_end_as_themselves() {
         (StopReason::MaxTokens, TurnOutcome::MaxTokens),
         (StopReason::Refusal, TurnOutcome::Refusal),
     ] {
-        let mut rig = Rig::new(Vec::new());
+        let mut rig = Rig::new(Vec::new()).await;
         let mut answer = text_block(0, "part");
         answer.push(Play::Chunk(Chunk::Stop(stop)));
         rig.model.push(answer);
@@ -96,7 +96,7 @@ async fn max_tokens_and_refusal_end_as_themselves() {
 
 #[tokio::test]
 async fn a_refused_input_is_not_sent_again() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("Fine."));
     let mut refusal = text_block(0, "I will not.");
     refusal.push(Play::Chunk(Chunk::Stop(StopReason::Refusal)));
@@ -121,7 +121,7 @@ async fn a_refused_input_is_not_sent_again() {
 #[tokio::test]
 async fn an_empty_answer_is_asked_again_once_and_then_said() {
     let empty = || vec![Play::Chunk(Chunk::Stop(StopReason::EndTurn))];
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(empty());
     rig.model.push(text("Now."));
     rig.model.push(empty());
@@ -136,7 +136,7 @@ async fn an_empty_answer_is_asked_again_once_and_then_said() {
 
 #[tokio::test]
 async fn the_step_budget_ends_the_turn() {
-    let mut rig = Rig::with(Vec::new(), Mode::Ask, 2);
+    let mut rig = Rig::with(Vec::new(), Mode::Ask, 2).await;
     for id in ["a", "b"] {
         rig.model.push(calls(&[(id, "nothing", "{}")]));
     }
@@ -150,7 +150,7 @@ async fn the_step_budget_ends_the_turn() {
 
 #[tokio::test]
 async fn a_replay_shows_what_was_shown() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(calls(&[("c1", "nothing", "{}")]));
     rig.model.push(text("Done."));
     rig.run("do it").await;
@@ -169,7 +169,7 @@ async fn a_replay_shows_what_was_shown() {
 
 #[tokio::test]
 async fn without_a_model_the_prompt_fails_as_auth_and_the_next_one_can_work() {
-    let mut rig = Rig::without_a_model();
+    let mut rig = Rig::without_a_model().await;
     let TurnOutcome::Failed(failed) = rig.run("a").await.1 else { panic!("must fail") };
     assert_eq!(failed.code, "auth");
     rig.agent.set_route(route("one")).await.unwrap();
@@ -180,7 +180,7 @@ async fn without_a_model_the_prompt_fails_as_auth_and_the_next_one_can_work() {
 
 #[tokio::test]
 async fn the_status_follows_the_session() {
-    let mut rig = Rig::new(Vec::new());
+    let mut rig = Rig::new(Vec::new()).await;
     rig.model.push(text("ok"));
     rig.run("Name me\nplease").await;
     let status = rig.agent.status().await.unwrap();

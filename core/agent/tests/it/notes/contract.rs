@@ -18,14 +18,14 @@ fn scope() -> Scope {
     Scope::root("process", plugins, TaskSet::new())
 }
 
-fn some_notes() -> Value {
+pub(super) fn some_notes() -> Value {
     json!([
         { "id": "session", "text": "A session is a log of events. Failed attempts stay in it." },
         { "id": "scope-2", "text": "Scopes hold services." },
     ])
 }
 
-fn memory(notes: &Value) -> Row {
+pub(super) fn memory(notes: &Value) -> Row {
     Row::new("memory-notes").with(json!({ "notes": notes }))
 }
 
@@ -33,12 +33,12 @@ fn file(path: &Path) -> Row {
     Row::new("file-notes").with(json!({ "path": path }))
 }
 
-fn consumer() -> Row {
+pub(super) fn consumer() -> Row {
     Row::new("note-tools").with(json!({ "preview_chars": 24 }))
 }
 
 /// Both kinds of provider with the same notes; the file lives as long as the folder.
-fn providers(notes: &Value) -> (tempfile::TempDir, [Row; 2]) {
+pub(super) fn providers(notes: &Value) -> (tempfile::TempDir, [Row; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.json");
     fs_err::write(&path, notes.to_string()).unwrap();

@@ -1,0 +1,41 @@
+//! The rows that are built in, and what the user's settings set in them.
+
+use bridle_compose::Row;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::config::Settings;
+
+/// Rows as data.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bundle {
+    /// The rows of the process.
+    pub(super) process: Vec<Row>,
+    /// The rows of each session.
+    pub(super) session: Vec<Row>,
+}
+
+impl Bundle {
+    /// The one in the program.
+    ///
+    /// # Errors
+    /// Never in a program whose tests passed.
+    pub(super) fn builtin() -> Result<Self, toml::de::Error> {
+        toml::from_str(include_str!("bundle.toml"))
+    }
+}
+
+/// The row with what the settings say of its plugin.
+pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::Mode]) -> Row {
+    let config = match row.plugin() {
+        "step-budget" => json!({ "max_steps": settings.max_steps }),
+        "driver" => json!({
+            "mode": settings.mode,
+            "modes": modes,
+            "model": settings.route.as_ref().map(ToString::to_string),
+        }),
+        _ => return row,
+    };
+    row.with(config)
+}

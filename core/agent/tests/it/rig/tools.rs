@@ -1,0 +1,139 @@
+//! Tools whose bodies are closures, and an approver that answers from a list.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Answer, Approver, Concurrency, Display, Grant, PlannedCall, Question, Tool,
+    ToolContext, ToolFailure, ToolKind, ToolOutcome,
+};
+use bridle_model::ToolSpec;
+use bridle_session::Content;
+use tokio::sync::Notify;
+
+/// Answers questions from a list; when it is empty it never answers.
+#[derive(Clone, Default)]
+pub(crate) struct ScriptedApprover {
+    pub(crate) answers: Arc<Mutex<VecDeque<Answer>>>,
+    pub(crate) questions: Arc<Mutex<Vec<Question>>>,
+    pub(crate) asked: Arc<Notify>,
+}
+
+#[async_trait]
+impl Approver for ScriptedApprover {
+    async fn ask(&self, question: Question) -> Answer {
+        self.questions.lock().unwrap().push(question);
+        self.asked.notify_one();
+        let answer = self.answers.lock().unwrap().pop_front();
+        match answer {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+type Body = Arc<
+    dyn Fn(ToolContext) -> futures::future::BoxFuture<'static, Result<String, ToolFailure>>
+        + Send
+        + Sync,
+>;
+
+/// A tool whose body is a closure.
+pub(crate) struct TestTool {
+    spec: ToolSpec,
+    access: Vec<Access>,
+    concurrency: Concurrency,
+    body: Body,
+}
+
+impl TestTool {
+    pub(crate) fn new<F, R>(name: &str, access: Access, body: F) -> Arc<Self>
+    where
+        F: Fn(ToolContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<String, ToolFailure>> + Send + 'static,
+    {
+        let concurrency = match access {
+            Access::ReadInside => Concurrency::Parallel,
+            _ => Concurrency::Exclusive,
+        };
+        Arc::new(Self {
+            spec: ToolSpec {
+                name: name.to_owned(),
+                description: String::new(),
+                input_schema: serde_json::value::to_raw_value(
+                    &serde_json::json!({"type": "object"}),
+                )
+                .unwrap(),
+            },
+            access: vec![access],
+            concurrency,
+            body: Arc::new(move |context| Box::pin(body(context))),
+        })
+    }
+}
+
+#[async_trait]
+impl Tool for TestTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn plan(
+        &self,
+        arguments: &str,
+        _context: &ToolContext,
+    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+        serde_json::from_str::<serde_json::Map<_, _>>(arguments)
+            .map_err(|error| ToolFailure::bad_arguments(error.to_string()))?;
+        Ok(Box::new(TestCall {
+            name: self.spec.name.clone(),
+            access: self.access.clone(),
+            concurrency: self.concurrency,
+            body: Arc::clone(&self.body),
+        }))
+    }
+
+    fn outline(&self, _arguments: &str) -> Display {
+        Display::new(self.spec.name.clone(), ToolKind::Other)
+    }
+}
+
+struct TestCall {
+    name: String,
+    access: Vec<Access>,
+    concurrency: Concurrency,
+    body: Body,
+}
+
+#[async_trait]
+impl PlannedCall for TestCall {
+    fn display(&self) -> Display {
+        Display::new(format!("plan of {}", self.name), ToolKind::Other)
+    }
+
+    fn access(&self) -> Vec<Access> {
+        self.access.clone()
+    }
+
+    fn concurrency(&self) -> Concurrency {
+        self.concurrency
+    }
+
+    async fn run(
+        self: Box<Self>,
+        _grant: Grant,
+        context: ToolContext,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        let text = (self.body)(context).await?;
+        Ok(ToolOutcome {
+            value: serde_json::Value::Null,
+            content: vec![Content::text(text)],
+            display: Display::new(format!("done {}", self.name), ToolKind::Other),
+        })
+    }
+}
+
+pub(crate) async fn ok(_context: ToolContext) -> Result<String, ToolFailure> {
+    Ok("fine".to_owned())
+}
