@@ -1,6 +1,7 @@
 //! The store's tests: real files in temporary folders, real processes, and disks that fail.
 
 mod basics;
+mod blobs;
 mod crashes;
 mod damage;
 mod faults;
@@ -11,6 +12,7 @@ mod listing;
 mod migration;
 mod model;
 mod operations;
+mod places;
 mod processes;
 mod sample;
 mod search;
