@@ -17,7 +17,7 @@ fn a_blob_is_what_was_put_in_or_it_is_said_which_is_damaged() {
     assert_eq!((store.put(b"a large text").unwrap(), blob.bytes), (blob.clone(), 12));
     let path = store.blob_path(&blob.hash);
     let digits = blob.hash.as_str();
-    assert_eq!(path, folder.path().join("blobs").join(&digits[..2]).join(digits));
+    assert_eq!(path, folder.path().join("blobs").join(digits.get(..2).unwrap()).join(digits));
     let mode = |path: &std::path::Path| fs_err::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode(&path) & 0o7777, 0o600);
     assert_eq!(mode(path.parent().unwrap()) & 0o7777, 0o700);
