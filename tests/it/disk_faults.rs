@@ -117,7 +117,7 @@ async fn a_failing_disk_costs_the_store_nothing_acknowledged() {
                 assert!(failure.contains(said) || failure.contains("reopen"), "{failure}");
             }
             failures += process.failures.len();
-            events += process.acknowledged.values().sum::<u64>();
+            events += process.acknowledged.events();
             assert_eq!(lost(state.path(), &process.acknowledged), 0, "{call} {nth}");
         }
     }

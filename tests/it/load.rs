@@ -231,7 +231,7 @@ fn load(scene: &Scene, session: &str) -> Value {
 
 /// The header and the events of a session, as a reader beside the agent gets them.
 async fn stored(scene: &Scene, session: &str) -> Vec<Value> {
-    let output = scene.place.launch(["sessions", "show", session]).output().await;
+    let output = scene.place.launch(["sessions", "show", "--json", session]).output().await;
     assert!(output.status.success(), "{session}: {}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -5,7 +5,6 @@
 //! Only what was heard before the cut was asked for counts as acknowledged: ext4 lets an fsync that
 //! is under way at that moment succeed although its journal is gone, which no real power cut does.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bridle_tests::{Client, rounds, skip};
@@ -13,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::image::{Image, Journal};
 use crate::load::{Death, Load};
-use crate::store_process::{StoreProcess, lost};
+use crate::store_process::{Acknowledged, StoreProcess, lost};
 
 const NAMESPACE: &str = "BRIDLE_TEST_NAMESPACE";
 
@@ -78,7 +77,7 @@ async fn cut_again_and_again(
     mut rng: fastrand::Rng,
 ) -> u64 {
     let cuts = rounds(20, 40);
-    let (mut all, mut losses) = (BTreeMap::new(), Vec::new());
+    let (mut all, mut losses) = (Acknowledged::default(), Vec::new());
     let own = state(load).join("of-the-store");
     for cut in 0..cuts {
         let journal = rng.choice([Journal::Lost, Journal::Written]).unwrap();
@@ -94,12 +93,13 @@ async fn cut_again_and_again(
         writer.kill();
         image.restart();
         losses.push(lost(&own, &writer.acknowledged));
-        all.append(&mut writer.acknowledged);
+        all.extend(std::mem::take(&mut writer.acknowledged));
     }
     load.end().await;
     println!(
-        "{kind}: {cuts} cuts, {} events acknowledged; lost in {} of {} cuts of the store",
-        all.values().sum::<u64>(),
+        "{kind}: {cuts} cuts, {} events and {} blobs acknowledged; lost in {} of {} cuts of the store",
+        all.events(),
+        all.blobs(),
         losses.iter().filter(|lost| **lost > 0).count(),
         losses.len()
     );

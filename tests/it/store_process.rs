@@ -9,10 +9,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use bridle_session::{
-    Content, Draft, Event, EventData, Header, MessageId, Session, SessionId, UnixMillis,
-    UserMessage, UserSource,
+    BlobHash, BlobRef, Content, Draft, Event, EventCount, EventData, Header, MessageId, Parent,
+    Seq, Session, SessionId, UnixMillis, UserMessage, UserSource,
 };
-use bridle_store::{FileStore, Opened, SessionStore as _, StoreError};
+use bridle_store::{BlobStore as _, FileStore, LogWriter, Opened, SessionStore as _, StoreError};
 use tokio::task::JoinSet;
 
 const STATE: &str = "BRIDLE_TEST_STORE_STATE";
@@ -21,8 +21,8 @@ const SEED: &str = "BRIDLE_TEST_STORE_SEED";
 /// How many sessions are written at once.
 const WRITERS: u64 = 3;
 
-/// After so many flushes a writer begins another session.
-const FLUSHES: u64 = 40;
+/// After so many flushes a writer begins another session, new or forked.
+const FLUSHES: u64 = 8;
 
 /// Not a test of its own: what this binary is when another test starts it.
 #[tokio::test]
@@ -52,26 +52,48 @@ struct Worker {
 impl Worker {
     /// Writes until something fails.
     async fn work(&mut self) -> Result<(), StoreError> {
-        if let Some(id) = self.stored() {
-            match self.store.open(&id) {
-                Ok(opened) => self.write(opened).await?,
-                // Another worker has chosen the same, or the power went before there was a log.
-                Err(StoreError::Locked { .. } | StoreError::NotFound(_)) => (),
-                Err(error) => return Err(error),
-            }
-        }
+        let mut last = self.continued().await?;
         loop {
-            let session = Session::new(self.header());
-            let writer = self.store.create(session.header())?;
-            writer.flush().await?;
-            tell(&format!("acked {} 0", session.header().id));
-            let recovery = bridle_store::Recovery::default();
-            self.write(Opened { writer, session, recovery }).await?;
+            let (writer, session) = match last {
+                Some(parent) if self.rng.bool() => self.forked(&parent)?,
+                _ => self.created().await?,
+            };
+            tell(&format!("acked {} {}", session.header().id, session.len()));
+            last = Some(self.write(writer, session).await?);
         }
     }
 
-    async fn write(&mut self, opened: Opened) -> Result<(), StoreError> {
-        let Opened { writer, mut session, .. } = opened;
+    /// Goes on with any session that is stored and free.
+    async fn continued(&mut self) -> Result<Option<Session>, StoreError> {
+        let Some(id) = self.stored() else { return Ok(None) };
+        match self.store.open(&id) {
+            Ok(opened) => Ok(Some(self.write(opened.writer, opened.session).await?)),
+            // Another worker has chosen the same, or the power went before there was a log.
+            Err(StoreError::Locked { .. } | StoreError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn created(&mut self) -> Result<(LogWriter, Session), StoreError> {
+        let session = Session::new(self.header());
+        let writer = self.store.create(session.header())?;
+        writer.flush().await?;
+        Ok((writer, session))
+    }
+
+    fn forked(&mut self, parent: &Session) -> Result<(LogWriter, Session), StoreError> {
+        let at = Seq(self.rng.u64(..parent.len().0));
+        let inherited = EventCount(at.next().0);
+        let of = Parent { id: parent.header().id.clone(), inherited };
+        let session = parent.fork(Header { parent: Some(of), ..self.header() }, at).unwrap();
+        Ok((self.store.seed(&session)?, session))
+    }
+
+    async fn write(
+        &mut self,
+        writer: LogWriter,
+        mut session: Session,
+    ) -> Result<Session, StoreError> {
         for _ in 0..FLUSHES {
             for _ in 0..self.rng.usize(1..5) {
                 let filler = self.rng.usize(0..2_000);
@@ -79,8 +101,13 @@ impl Worker {
             }
             writer.flush().await?;
             tell(&format!("acked {} {}", session.header().id, session.len()));
+            if self.rng.u8(..4) == 0 {
+                let content = vec![self.rng.u8(..); self.rng.usize(1..100_000)];
+                let blob = self.store.put(&content)?;
+                tell(&format!("kept {} {}", blob.hash.as_str(), blob.bytes));
+            }
         }
-        Ok(())
+        Ok(session)
     }
 
     /// Any stored session.
@@ -123,12 +150,52 @@ fn tell(line: &str) {
     out.flush().unwrap();
 }
 
+/// What must be there whatever happens.
+#[derive(Default)]
+pub(crate) struct Acknowledged {
+    /// How many events of which session.
+    events: BTreeMap<SessionId, u64>,
+    blobs: Vec<BlobRef>,
+}
+
+impl Acknowledged {
+    /// Takes over what another round has acknowledged.
+    pub(crate) fn extend(&mut self, newer: Self) {
+        self.events.extend(newer.events);
+        self.blobs.extend(newer.blobs);
+    }
+
+    /// How many events they are.
+    pub(crate) fn events(&self) -> u64 {
+        self.events.values().sum()
+    }
+
+    /// How many blobs they are.
+    pub(crate) fn blobs(&self) -> usize {
+        self.blobs.len()
+    }
+
+    /// Takes in a line of the process.
+    fn hear(&mut self, line: &str) -> Option<()> {
+        let (what, rest) = line.strip_prefix("> ")?.split_once(' ')?;
+        let (name, number) = rest.split_once(' ')?;
+        match what {
+            "acked" => drop(self.events.insert(SessionId::parse(name)?, number.parse().ok()?)),
+            "kept" => {
+                let hash = BlobHash::parse(name)?;
+                self.blobs.push(BlobRef { hash, bytes: number.parse().ok()? });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
 /// The process, seen from outside.
 pub(crate) struct StoreProcess {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// How many events of which session were acknowledged.
-    pub(crate) acknowledged: BTreeMap<SessionId, u64>,
+    pub(crate) acknowledged: Acknowledged,
     /// Why writers have ended.
     pub(crate) failures: Vec<String>,
 }
@@ -153,7 +220,7 @@ impl StoreProcess {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines, acknowledged: BTreeMap::new(), failures: Vec::new() }
+        Self { child, lines, acknowledged: Acknowledged::default(), failures: Vec::new() }
     }
 
     /// Waits for the next acknowledgement; false at the end.
@@ -162,10 +229,7 @@ impl StoreProcess {
             let line = line.unwrap();
             if let Some(failure) = line.strip_prefix("> failed ") {
                 self.failures.push(failure.to_owned());
-            } else if let Some(rest) = line.strip_prefix("> acked ") {
-                let (id, events) = rest.split_once(' ').unwrap();
-                let id = SessionId::parse(id).unwrap();
-                self.acknowledged.insert(id, events.parse().unwrap());
+            } else if self.acknowledged.hear(&line).is_some() {
                 return true;
             }
         }
@@ -187,25 +251,28 @@ impl Drop for StoreProcess {
     }
 }
 
-/// How many of the acknowledged events are not there. Panics when a log does not open or cannot
-/// be continued.
-pub(crate) fn lost(state: &Path, acknowledged: &BTreeMap<SessionId, u64>) -> u64 {
+/// How many of the acknowledged events and blobs are not there. Panics when a log does not open.
+pub(crate) fn lost(state: &Path, acknowledged: &Acknowledged) -> u64 {
     let store = FileStore::new(state);
     let missing = |(id, events): (&SessionId, &u64)| match store.open(id) {
-        Ok(opened) => events.saturating_sub(continued(opened)),
+        Ok(opened) => events.saturating_sub(sound(opened)),
         // Its creation was acknowledged as well.
         Err(StoreError::NotFound(_)) => events.saturating_add(1),
         Err(error) => panic!("{id}: {error}"),
     };
-    acknowledged.iter().map(missing).sum()
+    let blobs = acknowledged.blobs.iter().filter(|blob| store.get(blob).is_err());
+    acknowledged.events.iter().map(missing).sum::<u64>() + blobs.count() as u64
 }
 
 /// How many events a log holds that was opened; each must be the one that was written.
-fn continued(opened: Opened) -> u64 {
+fn sound(opened: Opened) -> u64 {
     let Opened { session, recovery, .. } = opened;
     assert_eq!(recovery.damage, [], "damage before complete frames");
     for event in session.events() {
-        let EventData::UserMessage(message) = &event.data else { panic!("{event:?}") };
+        let EventData::UserMessage(message) = &event.data else {
+            assert!(matches!(event.data, EventData::SeedEnd(_)), "{event:?}");
+            continue;
+        };
         let [Content::Text { text }] = &message.content[..] else { panic!("{event:?}") };
         assert!(text.starts_with(&format!("{} ", event.seq)), "{event:?}");
     }
