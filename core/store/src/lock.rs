@@ -30,6 +30,11 @@ impl Drop for Lock {
         if Plant::DeletedLock.is_in() {
             drop(fs_err::remove_file(self.file.path()));
         }
+        // A close alone would leave the lock to a process that is being started at this moment
+        // and still has a copy of the descriptor.
+        if let Err(error) = self.file.file().unlock() {
+            tracing::warn!(%error, "the lock of a session was not released");
+        }
     }
 }
 
