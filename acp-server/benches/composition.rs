@@ -28,8 +28,8 @@ const ROUNDS: usize = 200;
 const PASSAGES: u32 = 10_000;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all();
-    let runtime = { runtime }.build().unwrap();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let home = tempfile::tempdir().unwrap();
         let environment = || Environment::new([("BRIDLE_HOME".into(), home.path().into())], []);

@@ -135,23 +135,27 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
-    block_on(async move {
-        let plain = Overrides::default();
-        match command {
-            Command::Acp { model } => {
-                acp::run(app(environment, Overrides { model, mode: None }).await).await
-            }
-            Command::Exec(arguments) => {
-                let overrides = arguments.overrides();
-                exec::run(app(environment, overrides).await, arguments).await
-            }
-            #[cfg(feature = "demo")]
-            Command::Demo => demo::run().await,
-            Command::Sessions(action) => sessions::run(&*app(environment, plain).await, action),
-            Command::Config(action) => config::run(&*app(environment, plain).await, action).await,
-            Command::Doctor => doctor::run(app(environment, plain).await).await,
+    let plain = Overrides::default();
+    match command {
+        Command::Acp { model } => {
+            let overrides = Overrides { model, mode: None };
+            block_on(async { acp::run(app(environment, overrides).await).await })
         }
-    })
+        Command::Exec(arguments) => {
+            let overrides = arguments.overrides();
+            block_on(async { exec::run(app(environment, overrides).await, arguments).await })
+        }
+        #[cfg(feature = "demo")]
+        Command::Demo => block_on(demo::run()),
+        Command::Sessions(action) => {
+            let app = block_on(async { Ok(app(environment, plain).await) })?;
+            sessions::run(&app, action)
+        }
+        Command::Config(action) => {
+            block_on(async { config::run(&*app(environment, plain).await, action).await })
+        }
+        Command::Doctor => block_on(async { doctor::run(app(environment, plain).await).await }),
+    }
 }
 
 async fn app(environment: Environment, overrides: Overrides) -> Arc<App> {
