@@ -19,6 +19,7 @@ mod log;
 mod log_folder;
 mod memory;
 mod migrate;
+mod parallel;
 mod plain;
 mod plant;
 mod root;

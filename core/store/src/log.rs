@@ -1,6 +1,7 @@
 //! The bytes of a log as a header and events, and nothing else: no path, no lock, no repair.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::str;
 
 use bridle_session::{
@@ -8,9 +9,16 @@ use bridle_session::{
 };
 use sha2::{Digest as _, Sha256};
 
-use crate::codec::Units;
+use crate::codec::{Compression, Units};
+use crate::parallel::on_all_cores;
 use crate::version::{Generation, Step, Versions, rewrite};
 use crate::{Damage, StoreError};
+
+/// From how many bytes on a log is worth several threads. The logs of tests are small.
+const LARGE: usize = if cfg!(test) { 1024 } else { 256 * 1024 };
+
+/// How many units one thread takes at a time.
+const PART: usize = 16;
 
 /// The bytes of a log file and what is known of them from outside.
 pub(crate) struct LogText<'a> {
@@ -80,6 +88,9 @@ impl<'a> LogText<'a> {
         let is_event = |line: &str| self.is_event(line);
         let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
         let mut log = DecodedLog::new(self.header(&mut units)?);
+        if self.generation.compression == Compression::Zstd && self.bytes.len() >= LARGE {
+            self.decode_ahead(&mut units, &mut log)?;
+        }
         loop {
             let offset = units.offset();
             if let Some(content) = units.next() {
@@ -92,6 +103,34 @@ impl<'a> LogText<'a> {
         }
         log.valid_len = units.offset();
         Ok(log)
+    }
+
+    /// Takes in the units up to the first damaged place, on several threads: unpacking and parsing
+    /// is most of what opening a session costs.
+    fn decode_ahead(&self, units: &mut Units<'a>, log: &mut DecodedLog) -> Result<(), StoreError> {
+        let seeming = units.seeming();
+        let parts: Vec<_> = seeming.chunks(PART).collect();
+        let decoded = on_all_cores(&parts, |part| self.decode_part(part));
+        for (range, events) in seeming.into_iter().zip(decoded.into_iter().flatten()) {
+            let Some(events) = events.filter(|_| range.start == units.offset()) else { break };
+            log.take(range.start, events?);
+            units.seek(range.end);
+        }
+        Ok(())
+    }
+
+    /// The events of each unit; `None` for one that is not whole.
+    fn decode_part(&self, part: &[Range<usize>]) -> Vec<Option<Result<Vec<Event>, StoreError>>> {
+        let is_event = |line: &str| self.is_event(line);
+        let Ok(mut units) = Units::new(self.generation.compression, self.bytes, &is_event) else {
+            return part.iter().map(|_| None).collect();
+        };
+        let decode = |range: &Range<usize>| {
+            units.seek(range.start);
+            let content = units.next().filter(|_| units.offset() == range.end)?;
+            Some(self.events(range.start, &content))
+        };
+        part.iter().map(decode).collect()
     }
 
     /// What the whole units hold, one after the other.
@@ -114,28 +153,25 @@ impl<'a> LogText<'a> {
         }
     }
 
-    /// The header, and where its unit ends.
+    /// Hands out every line of the whole units from `start` on, which is the end of a unit; from
+    /// the beginning of the log also returns its header.
     ///
     /// # Errors
-    /// As for [`LogText::decode`].
-    pub(crate) fn read_header(&self) -> Result<(Header, usize), StoreError> {
-        let is_event = |line: &str| self.is_event(line);
-        let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
-        Ok((self.header(&mut units)?, units.offset()))
-    }
-
-    /// Hands out every line of the whole units from `start` on, which is the end of a unit.
-    ///
-    /// # Errors
-    /// [`StoreError::Unreadable`] with the error of `take`.
+    /// As for [`LogText::decode`]; [`StoreError::Unreadable`] with the error of `take`.
     pub(crate) fn each_line(
         &self,
-        start: usize,
+        start: Option<usize>,
         mut take: impl FnMut(&str) -> Result<(), String>,
-    ) -> Result<End, StoreError> {
+    ) -> Result<(Option<Header>, End), StoreError> {
         let is_event = |line: &str| self.is_event(line);
         let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
-        units.seek(start);
+        let header = match start {
+            None => Some(self.header(&mut units)?),
+            Some(start) => {
+                units.seek(start);
+                None
+            }
+        };
         let mut damaged = false;
         loop {
             let offset = units.offset();
@@ -147,7 +183,7 @@ impl<'a> LogText<'a> {
             } else if units.skip_damage().is_some() {
                 damaged = true;
             } else {
-                return Ok(End { offset: units.offset(), damaged });
+                return Ok((header, End { offset: units.offset(), damaged }));
             }
         }
     }

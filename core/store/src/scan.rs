@@ -5,18 +5,22 @@
 //! odd, its caller folds.
 
 use bridle_session::{
-    AssistantMessage, DecodeError, Event, EventData, EventLine, Fold as _, MessageId, Route,
-    Summary, UnknownEvent, Usage,
+    AssistantMessage, DecodeError, Event, EventData, EventLine, Fold as _, Header, MessageId,
+    Route, Summary, UnknownEvent, Usage,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::log::LogText;
 
-/// Adds to `summary` what stands in the log from `start` on; where it ends. `None` when something
-/// is damaged, missing or malformed.
-pub(crate) fn summarise(log: &LogText<'_>, start: usize, summary: &mut Summary) -> Option<usize> {
-    let end = log.each_line(start, |line| {
+/// Adds to `summary` what stands in the log from `start` on, or all of it; where it ends, and the
+/// header if it was read. `None` when something is damaged, missing or malformed.
+pub(crate) fn summarise(
+    log: &LogText<'_>,
+    start: Option<usize>,
+    summary: &mut Summary,
+) -> Option<(Option<Header>, usize)> {
+    let read = log.each_line(start, |line| {
         let line = EventLine::read(line).map_err(|error| error.to_string())?;
         if line.seq.0 != summary.events.0 {
             return Err("an event is missing".to_owned());
@@ -24,7 +28,8 @@ pub(crate) fn summarise(log: &LogText<'_>, start: usize, summary: &mut Summary) 
         summary.apply(&shallow(line).map_err(|error| error.to_string())?);
         Ok(())
     });
-    end.ok().filter(|end| !end.damaged).map(|end| end.offset)
+    let (header, end) = read.ok().filter(|(_, end)| !end.damaged)?;
+    Some((header, end.offset))
 }
 
 /// The event as far as a summary looks at it: of an answer what it cost, of what has none of the

@@ -4,21 +4,17 @@
 //! changed, or was only added to; whatever is wrong with the index costs time and nothing else.
 
 use std::collections::{BTreeSet, HashMap};
-use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use bridle_session::{EventLine, Header, Seq, SessionId, Summary};
+use bridle_session::{EventLine, Seq, SessionId, Summary};
 
 use crate::index::{Index, Look, Mark, Row, Stamp, Texts, TextsOf, Trouble};
 use crate::log::{End, LogText};
+use crate::parallel::on_all_cores;
 use crate::scan::summarise;
 use crate::search::{Asked, Words, may_be_found, said};
 use crate::{FileStore, Listing, SearchResults, SessionRow, StoreError};
-
-/// How many logs are read at the same time at most.
-const MAX_THREADS: usize = 4;
 
 /// How many bytes of words go into the index in one change. Others can use it in between.
 const BATCH: usize = 4 * 1024 * 1024;
@@ -39,14 +35,15 @@ impl FileStore {
         let (mut index, known) = opened.unzip();
         let mut known = known.unwrap_or_default();
         let sessions: Vec<_> = ids.into_iter().map(|id| (known.remove(&id), id)).collect();
-        let now = SystemTime::now();
-        let found = on_all_cores(&sessions, |(known, id)| self.row(id, known.as_ref(), now));
+        let keeps = index.is_some().then(SystemTime::now);
+        let found = on_all_cores(&sessions, |(known, id)| self.fresh(id, known.as_ref(), keeps));
         let (mut rows, mut unreadable, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         let mut gone: Vec<_> = known.into_keys().collect();
         for ((known, id), found) in sessions.into_iter().zip(found) {
             match found {
-                Ok(row) => {
-                    if known.as_ref() != Some(&row) {
+                Ok(None) => rows.extend(known),
+                Ok(Some(row)) => {
+                    if known.is_none_or(|known| known != row) {
                         changed.push(row.clone());
                     }
                     rows.push(row);
@@ -71,19 +68,34 @@ impl FileStore {
         }
     }
 
-    /// The row of one session: the one that is known, where it still holds.
-    fn row(&self, id: &SessionId, known: Option<&Row>, now: SystemTime) -> Result<Row, StoreError> {
+    /// The row of one session; `None` when the one that is known still holds. With `keeps` it is
+    /// for the index, which was opened then.
+    fn fresh(
+        &self,
+        id: &SessionId,
+        known: Option<&Row>,
+        keeps: Option<SystemTime>,
+    ) -> Result<Option<Row>, StoreError> {
         let folder = self.folder(id)?;
-        let holds = |row: &&Row| row.stamp.as_ref().is_some_and(|was| was.holds(folder.path()));
-        if let Some(known) = known.filter(holds) {
-            return Ok(known.clone());
+        let holds = |row: &Row| row.stamp.as_ref().is_some_and(|was| was.holds(folder.path()));
+        if known.is_some_and(holds) {
+            return Ok(None);
         }
         // Looked at before the log is found and read, so that a change in between shows next time.
-        let look = self.index.as_ref().and_then(|_| Look::at(folder.path()).ok());
+        let look = keeps.and_then(|now| Some((Look::at(folder.path()).ok()?, now)));
         let generation = folder.find()?;
-        let stamp = look.and_then(|look| Stamp::take(look, &folder.file(generation)).ok());
-        let (row, _) = self.look_at(&folder, generation, |log| read_row(log, known))?;
-        Ok(Row { stamp: stamp.and_then(|stamp| stamp.settled(now)), ..row })
+        let stamp = look
+            .and_then(|(look, now)| Stamp::take(look, &folder.file(generation)).ok()?.settled(now));
+        let (mut row, seen) = self
+            .look_at(&folder, generation, |log| {
+                let (row, seen) = read_row(log, known)?;
+                let seen = keeps.map(|_| Mark::of(log.bytes(), seen));
+                Ok((row, seen))
+            })?
+            .0;
+        row.stamp = stamp;
+        row.seen = seen.unwrap_or_default();
+        Ok(Some(row))
     }
 
     /// What is found, in the order of a list.
@@ -128,8 +140,7 @@ impl FileStore {
             return Ok(());
         }
         let (found, _) = self.look(&session.header.id, |log| {
-            let (_, start) = log.read_header()?;
-            log.each_line(start, |line| {
+            log.each_line(None, |line| {
                 let line = EventLine::read(line).map_err(|error| error.to_string())?;
                 let meant = proposed.is_none_or(|proposed| proposed.contains(&line.seq));
                 if meant && !results.is_full() && may_be_found(&line.type_name) {
@@ -183,14 +194,13 @@ impl FileStore {
         let (texts, _) = self.look(&id, |log| {
             let bytes = log.bytes();
             if let Some((held, start)) = held.and_then(|held| Some((held, held.begins(bytes)?))) {
-                let (texts, end) = texts_in(log, start)?;
+                let (texts, end) = texts_in(log, Some(start))?;
                 if !end.damaged {
                     let (after, upto) = (Some(held.clone()), Mark::of(bytes, end.offset));
                     return Ok(TextsOf { id: id.clone(), after, texts, upto });
                 }
             }
-            let (_, start) = log.read_header()?;
-            let (texts, end) = texts_in(log, start)?;
+            let (texts, end) = texts_in(log, None)?;
             let upto = Mark::of(bytes, end.offset);
             Ok(TextsOf { id: id.clone(), after: None, texts, upto })
         })?;
@@ -198,9 +208,12 @@ impl FileStore {
     }
 }
 
-fn texts_in(log: &LogText<'_>, start: usize) -> Result<(Vec<(Seq, String)>, End), StoreError> {
+fn texts_in(
+    log: &LogText<'_>,
+    start: Option<usize>,
+) -> Result<(Vec<(Seq, String)>, End), StoreError> {
     let mut texts = Vec::new();
-    let end = log.each_line(start, |line| {
+    let (_, end) = log.each_line(start, |line| {
         let line = EventLine::read(line).map_err(|error| error.to_string())?;
         if may_be_found(&line.type_name) {
             let event = line.decode().map_err(|error| error.to_string())?;
@@ -224,56 +237,30 @@ impl Survey {
     }
 }
 
-/// The row of a log: what is known of its beginning and what follows, or all of it.
-fn read_row(log: &LogText<'_>, known: Option<&Row>) -> Result<Row, StoreError> {
-    let bytes = log.bytes();
+/// The row of a log, and up to where it was read: what is known of its beginning and what follows,
+/// or all of it.
+fn read_row(log: &LogText<'_>, known: Option<&Row>) -> Result<(Row, usize), StoreError> {
+    let row = |header, summary, damaged| Row {
+        header,
+        summary,
+        stamp: None,
+        seen: Mark::default(),
+        damaged,
+    };
     if let Some(known) = known.filter(|known| !known.damaged)
-        && let Some(start) = known.seen.begins(bytes)
-        && let Some(row) = scanned((*known.header).clone(), log, start, known.summary.clone())
+        && let Some(start) = known.seen.begins(log.bytes())
     {
-        return Ok(row);
+        let mut summary = known.summary.clone();
+        if let Some((_, end)) = summarise(log, Some(start), &mut summary) {
+            return Ok((row(Arc::clone(&known.header), summary, false), end));
+        }
     }
-    let (header, start) = log.read_header()?;
-    if let Some(row) = scanned(header, log, start, Summary::default()) {
-        return Ok(row);
+    let mut summary = Summary::default();
+    if let Some((Some(header), end)) = summarise(log, None, &mut summary) {
+        return Ok((row(header.into(), summary, false), end));
     }
     let log = log.decode()?;
-    let seen = Mark::of(bytes, log.valid_len);
+    let end = log.valid_len;
     let SessionRow { header, summary } = SessionRow::of(&log.fold()?);
-    Ok(Row { header, summary, stamp: None, seen, damaged: true })
-}
-
-fn scanned(header: Header, log: &LogText<'_>, start: usize, mut summary: Summary) -> Option<Row> {
-    let end = summarise(log, start, &mut summary)?;
-    let seen = Mark::of(log.bytes(), end);
-    Some(Row { header: header.into(), summary, stamp: None, seen, damaged: false })
-}
-
-/// The results in the order of the items.
-fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let run = || {
-        let mut done = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(number) else { return done };
-            done.push((number, work(item)));
-        }
-    };
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let others = cores.min(MAX_THREADS).min(items.len()).saturating_sub(1);
-    let mut done = thread::scope(|scope| {
-        let spawn = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        let threads: Vec<_> = (0..others).filter_map(spawn).collect();
-        let mut done = run();
-        for thread in threads {
-            match thread.join() {
-                Ok(more) => done.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        done
-    });
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
+    Ok((row(header, summary, true), end))
 }

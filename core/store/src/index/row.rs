@@ -31,7 +31,7 @@ pub(crate) struct Row {
 }
 
 /// The beginning of a log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     /// Its length.
     pub(crate) bytes: u64,
