@@ -2,8 +2,9 @@
 //! by the kernel's shutdown call, with and without their journal. What was acknowledged is there
 //! after the next mount, every log opens, and the work goes on.
 //!
-//! Only what was heard before the cut was asked for counts as acknowledged: ext4 lets an fsync that
-//! is under way at that moment succeed although its journal is gone, which no real power cut does.
+//! Only what was heard before the cut was asked for counts as acknowledged: on ext4 an fsync that is
+//! under way at that moment was seen to succeed although its data was gone after the mount. A real
+//! power cut leaves nobody to hear such an answer.
 
 use std::path::PathBuf;
 

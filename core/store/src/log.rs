@@ -397,6 +397,7 @@ pub(crate) fn encode_header(header: &Header) -> Result<Vec<u8>, StoreError> {
 
 /// Read first, because the rest of a newer header may look different.
 #[derive(serde::Deserialize)]
+#[serde(expecting = "a session header")]
 struct FormatOnly {
     format: u32,
 }
