@@ -223,6 +223,23 @@ fn a_damaged_index_never_gives_a_wrong_answer() {
 }
 
 #[test]
+fn a_changed_word_that_sqlite_does_not_notice_hides_no_hit() {
+    let folder = quick_folder();
+    let store = store_with_logs(folder.path(), &mut Rng::with_seed(1));
+    assert_true(&store, "sound");
+    let path = index_of(folder.path());
+    let sound = fs_err::read(&path).unwrap();
+    let places: Vec<_> = (0..sound.len()).filter(|at| sound[*at..].starts_with(b"read")).collect();
+    assert!(!places.is_empty());
+    for at in places {
+        let mut bytes = sound.clone();
+        bytes[at + 3] = b'l';
+        fs_err::write(&path, &bytes).unwrap();
+        assert_true(&store, &format!("at byte {at}"));
+    }
+}
+
+#[test]
 fn an_index_may_be_deleted_at_any_time() {
     let folder = quick_folder();
     let mut rng = Rng::with_seed(1);

@@ -150,10 +150,22 @@ fn a_log_of_the_same_length_and_time_with_other_content_is_noticed() {
     file.set_modified(before).unwrap();
     let line = |store: &FileStore| store.list().unwrap().sessions[0].summary.first_line.clone();
     assert_eq!(line(&store).as_deref(), Some("one thing"));
-    // Within one tick of the clock even the time of the change may be the same.
     fs_err::write(&log, second).unwrap();
     file.set_modified(before).unwrap();
     assert_eq!(line(&store).as_deref(), Some(&*text));
+}
+
+#[test]
+fn a_log_that_has_just_changed_is_not_known_by_its_times() {
+    let folder = quick_folder();
+    let store = FileStore::new(folder.path());
+    forged(&store, 1, 1, &mut Rng::with_seed(1));
+    let log = store.log_path(&id(1)).unwrap();
+    let stamp = Stamp::take(Look::at(log.parent().unwrap()).unwrap(), &log).unwrap();
+    let now = std::time::SystemTime::now();
+    let in_a_moment = now + std::time::Duration::from_secs(5);
+    assert!(stamp.clone().settled(now).is_none());
+    assert!(stamp.settled(in_a_moment).is_some_and(|stamp| stamp.holds(log.parent().unwrap())));
 }
 
 #[test]
