@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::str;
 
 use bridle_session::{
-    DecodeError, Event, EventCount, Header, LogGap, Record, Seq, Session, SessionId,
+    DecodeError, Event, EventCount, Header, LogGap, Record, ReplayError, Seq, Session, SessionId,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -45,6 +45,16 @@ pub(crate) struct DecodedLog {
     pub(crate) valid_len: usize,
     /// The damaged places.
     pub(crate) damage: Vec<Damage>,
+    /// Where the units with events are.
+    places: Vec<Place>,
+}
+
+/// Where a unit is, and which events it says it holds.
+#[derive(Debug)]
+struct Place {
+    offset: usize,
+    first: Seq,
+    last: Seq,
 }
 
 /// Where the lines of a log end.
@@ -323,6 +333,7 @@ impl DecodedLog {
             units: 1,
             valid_len: 0,
             damage: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -330,6 +341,9 @@ impl DecodedLog {
     fn take(&mut self, offset: usize, events: Vec<Event>) {
         self.units = self.units.saturating_add(1);
         self.events.0 = self.events.0.saturating_add(events.len() as u64);
+        if let (Some(first), Some(last)) = (events.first(), events.last()) {
+            self.places.push(Place { offset, first: first.seq, last: last.seq });
+        }
         for event in events {
             if event.seq > self.next {
                 self.miss(offset, event.seq);
@@ -363,11 +377,34 @@ impl DecodedLog {
     /// Folds the events.
     ///
     /// # Errors
-    /// [`StoreError::Unreadable`] names the first event that does not fit.
+    /// [`StoreError::Unreadable`] names the first event that does not fit, and where it is.
     pub(crate) fn fold(self) -> Result<Session, StoreError> {
-        let id = self.header.id.clone();
-        Session::replay(self.header, self.records).map_err(|error| unreadable(&id, error))
+        let Self { header, records, places, .. } = self;
+        let id = header.id.clone();
+        Session::replay(header, records).map_err(|error| match place_of(&error, &places) {
+            Some(offset) => unreadable(&id, format!("what begins at byte {offset}: {error}")),
+            None => unreadable(&id, error),
+        })
     }
+}
+
+/// Where the event is that does not fit.
+fn place_of(error: &ReplayError, places: &[Place]) -> Option<usize> {
+    let place = match error {
+        ReplayError::Sequence { .. } => {
+            let mut next = Seq(0);
+            places.iter().find(|place| {
+                let passed = place.first < next;
+                next = place.last.next();
+                passed
+            })
+        }
+        ReplayError::Inadmissible { seq, .. } => {
+            places.iter().find(|place| (place.first..=place.last).contains(seq))
+        }
+        ReplayError::Boundary { .. } => None,
+    };
+    place.map(|place| place.offset)
 }
 
 /// What a check says of a fold.
