@@ -219,7 +219,11 @@ impl SessionStore for FileStore {
         if folder.generations()?.is_empty() {
             return Err(StoreError::NotFound(id.clone()));
         }
-        Ok(folder.remove(folder.lock()?)?)
+        folder.remove(folder.lock()?)?;
+        if let Some(index) = &self.index {
+            index.forget();
+        }
+        Ok(())
     }
 
     fn collect(&self, policy: &GcPolicy) -> Result<GcReport, StoreError> {

@@ -37,6 +37,10 @@ const VERSION: i32 = 1;
 /// How long one statement waits for another process.
 const BUSY: Duration = Duration::from_millis(200);
 
+/// What SQLite may leave beside an index, and beside one that was not published.
+const BESIDE: [&str; 7] =
+    ["-wal", "-shm", "-journal", ".new", ".new-wal", ".new-shm", ".new-journal"];
+
 const TABLES: &str = "
     CREATE TABLE session (
         key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, row TEXT NOT NULL, digest BLOB NOT NULL
@@ -199,12 +203,27 @@ impl IndexFile {
     /// goes on with the old file, whose name is gone.
     fn remake(&self) -> Result<(), Trouble> {
         let _lock = self.lock()?;
+        self.clear()?;
+        self.publish()
+    }
+
+    /// Removes the index, because SQLite keeps deleted words in it for long; the next list makes
+    /// another. One that cannot be removed now is told of, and loses the words with that list.
+    pub(crate) fn forget(&self) {
+        let forgotten = self.lock().and_then(|_lock| self.clear());
+        if let Err(trouble) = forgotten {
+            self.warn(&trouble);
+        }
+    }
+
+    /// Removes an index that is ours.
+    fn clear(&self) -> Result<(), Trouble> {
         match self.look() {
             Ok(None) => (),
             Ok(Some(_)) | Err(Trouble::Unsound(_)) => remove(&self.path)?,
             Err(unusable) => return Err(unusable),
         }
-        self.publish()
+        BESIDE.iter().try_for_each(|suffix| remove(&self.beside(suffix)))
     }
 
     /// One process at a time makes an index; the others read the logs meanwhile.
@@ -217,9 +236,7 @@ impl IndexFile {
 
     /// The name appears with a whole index or not at all, and never takes another file's place.
     fn publish(&self) -> Result<(), Trouble> {
-        for suffix in ["-wal", "-shm", "-journal", ".new", ".new-wal", ".new-shm", ".new-journal"] {
-            remove(&self.beside(suffix))?;
-        }
+        BESIDE.iter().try_for_each(|suffix| remove(&self.beside(suffix)))?;
         let draft = self.beside(".new");
         drop(open_private(&draft, OpenOptions::new().write(true).create_new(true))?);
         let made = self.fill(&draft);

@@ -265,3 +265,25 @@ fn an_index_may_be_deleted_at_any_time() {
         assert_true(&store, "the old one was closed");
     }
 }
+
+#[test]
+fn nothing_of_a_removed_session_is_left_in_any_file() {
+    let folder = quick_folder();
+    let store = store_with_logs(folder.path(), &mut Rng::with_seed(1));
+    let query = SearchQuery { text: "read".to_owned(), limit: 30, ..SearchQuery::default() };
+    assert!(!store.search(&query).unwrap().hits.is_empty());
+    // The index keeps the id of each session as text, and words in the same pages.
+    let id = super::sample::id(3);
+    let holds = |path: PathBuf| {
+        let bytes = fs_err::read(path).unwrap();
+        bytes.windows(id.as_str().len()).any(|window| window == id.as_str().as_bytes())
+    };
+    assert!(holds(index_of(folder.path())));
+    store.remove(&id).unwrap();
+    let left = fs_err::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let left: Vec<_> =
+        left.filter(|path| path.is_file()).filter(|path| holds(path.clone())).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!folder.path().join("sessions").join(id.as_str()).exists());
+    assert_true(&store, "made again");
+}
