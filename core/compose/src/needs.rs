@@ -75,7 +75,7 @@ macro_rules! needs {
             #[expect(non_snake_case, reason = "each value is named like its type")]
             #[allow(unused_variables, reason = "the empty tuple looks nothing up")]
             fn resolve(scope: &Scope) -> Option<(Self, Vec<Bound>)> {
-                $(let $service = scope.find::<$service>(None)?;)*
+                $(let $service = scope.find::<$service>()?;)*
                 let bound = vec![$(Bound($service.0)),*];
                 Some((($($service.1,)*), bound))
             }

@@ -92,7 +92,7 @@ impl Scope {
 
     /// The nearest provider of a service.
     pub fn get<S: ?Sized + Send + Sync + 'static>(&self) -> Option<Arc<S>> {
-        self.find(None).map(|(_, service)| service)
+        self.find().map(|(_, service)| service)
     }
 
     /// What is contributed of a kind, outer scopes first, each in the order of registration; of
@@ -196,16 +196,14 @@ impl Scope {
         closing.await.unwrap_or_default()
     }
 
-    pub(crate) fn find<S: ?Sized + Send + Sync + 'static>(
-        &self,
-        but: Option<Id>,
-    ) -> Option<(Id, Arc<S>)> {
-        self.outwards().find_map(|scope| scope.0.tables.service(but))
+    /// The nearest provider of a service, with its id.
+    pub(crate) fn find<S: ?Sized + Send + Sync + 'static>(&self) -> Option<(Id, Arc<S>)> {
+        self.outwards().find_map(|scope| scope.0.tables.service())
     }
 
     /// The id of the nearest provider that `but` does not own.
     pub(crate) fn provider(&self, key: ServiceKey, but: Id) -> Option<Id> {
-        self.outwards().find_map(|scope| scope.0.tables.service_id(key, Some(but)))
+        self.outwards().find_map(|scope| scope.0.tables.service_id(key, but))
     }
 
     pub(crate) fn next_id(&self) -> Id {

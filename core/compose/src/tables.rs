@@ -100,22 +100,19 @@ impl Tables {
         free
     }
 
-    /// The service and its id, unless `but` owns it.
-    pub(crate) fn service<S: ?Sized + Send + Sync + 'static>(
-        &self,
-        but: Option<Id>,
-    ) -> Option<(Id, Arc<S>)> {
+    /// The service and its id.
+    pub(crate) fn service<S: ?Sized + Send + Sync + 'static>(&self) -> Option<(Id, Arc<S>)> {
         let inner = self.lock();
         let provided = inner.services.get(&TypeId::of::<S>())?;
         let value = provided.value.downcast_ref::<Arc<S>>()?;
-        (Some(provided.owner) != but).then(|| (provided.id, Arc::clone(value)))
+        Some((provided.id, Arc::clone(value)))
     }
 
     /// The id of the service of this type, unless `but` owns it.
-    pub(crate) fn service_id(&self, key: ServiceKey, but: Option<Id>) -> Option<Id> {
+    pub(crate) fn service_id(&self, key: ServiceKey, but: Id) -> Option<Id> {
         let inner = self.lock();
         let provided = inner.services.get(&key.id())?;
-        (Some(provided.owner) != but).then_some(provided.id)
+        (provided.owner != but).then_some(provided.id)
     }
 
     /// Whether `owner` provides the service.
