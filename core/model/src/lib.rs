@@ -14,6 +14,7 @@ mod chunk;
 mod content;
 mod failure;
 mod http;
+mod prefix;
 mod request;
 mod retry;
 mod sse;
@@ -25,6 +26,7 @@ pub use catalogue::{Catalogue, CatalogueModel, CatalogueProvider, Dialect, Think
 pub use chunk::{BlockKind, Chunk, StopReason};
 pub use failure::{FailureCode, ModelFailure};
 pub use http::{HttpClient, Secret};
+pub use prefix::{PrefixGuard, PrefixHash, PrefixStep};
 pub use request::{Effort, ModelRequest, ToolSpec};
 pub use retry::RetryPolicy;
 #[cfg(fuzzing)]
