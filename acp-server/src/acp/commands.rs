@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandsUpdate, SessionUpdate};
-use bridle_agent::AgentStatus;
+use bridle_agent::{AgentStatus, Phase};
 use bridle_session::Content;
 
 /// A command of this list.
@@ -79,7 +79,7 @@ pub(super) fn status(
         status.mode.name(),
         status.mode.description(),
         status.used,
-        if status.running { "yes" } else { "no" },
+        if matches!(status.phase, Phase::Running { .. }) { "yes" } else { "no" },
     );
     for problem in problems {
         text.push_str(&format!("- Configuration: {problem}\n"));

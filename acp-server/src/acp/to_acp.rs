@@ -51,6 +51,8 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         AgentUpdate::Mode(_)
         | AgentUpdate::Model(_)
         | AgentUpdate::Notice { .. }
+        // The client knows what it sent.
+        | AgentUpdate::Joined { .. }
         | AgentUpdate::TurnEnded { .. } => Vec::new(),
     }
 }

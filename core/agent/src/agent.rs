@@ -1,14 +1,19 @@
 //! Starting an agent, and the handle that talks to it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bridle_compose::{Clock, Scope};
-use bridle_session::{Content, MessageId, Route, Session, UserMessage, UserSource};
+use bridle_session::{
+    Content, Failure, InputQueue, MessageId, Route, Session, StepNumber, TurnNumber, UserMessage,
+    UserSource,
+};
 use bridle_store::LogWriter;
+use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::driver::Driver;
-use crate::mailbox::{Command, Control, MAILBOX_LIMIT};
+use crate::driver::{Driver, internal};
+use crate::mailbox::{Command, Control, Epoch, MAILBOX_LIMIT};
 use crate::mode::Mode;
 use crate::update::AgentUpdate;
 
@@ -45,7 +50,11 @@ impl Agent {
         let tasks = parts.scope.tasks().clone();
         let control = Arc::new(Control::new(tasks.token()));
         let driver = Driver::new(parts, mailbox, Arc::clone(&control));
-        tasks.spawn(driver.run());
+        let ending = Arc::clone(&control);
+        tasks.spawn(async move {
+            let failures = AssertUnwindSafe(driver.run()).catch_unwind().await;
+            ending.end(failures.unwrap_or_else(|_| vec![internal("the driver panicked")]));
+        });
         AgentHandle { sender, control }
     }
 }
@@ -56,12 +65,28 @@ pub enum AgentGone {
     /// The driver has ended.
     #[error("the session is closed")]
     Closed,
-    /// Too many prompts are waiting.
+    /// Too much is waiting.
     #[error("too many prompts are waiting in this session")]
     QueueFull,
 }
 
-/// What an agent is set to.
+/// What an agent is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing; it waits for input.
+    Idle,
+    /// It brings its session into order; no turn can run meanwhile.
+    Maintenance,
+    /// A turn.
+    Running {
+        /// Which turn.
+        turn: TurnNumber,
+        /// Which step of it, from 1; 0 before the first.
+        step: StepNumber,
+    },
+}
+
+/// What an agent is set to, and what it is doing.
 #[derive(Clone, Debug)]
 pub struct AgentStatus {
     /// The permission mode.
@@ -70,8 +95,8 @@ pub struct AgentStatus {
     pub route: Option<Route>,
     /// Tokens in the context after the last request.
     pub used: u64,
-    /// Whether a turn is running.
-    pub running: bool,
+    /// What it is doing.
+    pub phase: Phase,
     /// The title, if it has one.
     pub title: Option<String>,
 }
@@ -84,26 +109,94 @@ pub struct AgentHandle {
 }
 
 impl AgentHandle {
-    /// Queues a prompt as the next turn. Its end comes as [`AgentUpdate::TurnEnded`] with the
+    /// Queues a prompt for a turn of its own. Its end comes as [`AgentUpdate::TurnEnded`] with the
     /// same id. Does not wait: calls made one after the other stay in order, and a
     /// [`AgentHandle::cancel`] after it reaches it.
     ///
     /// # Errors
-    /// [`AgentGone`] when the driver has ended or too many prompts wait; there is no
-    /// `TurnEnded` then.
+    /// [`AgentGone`] when the driver has ended or too much waits; there is no `TurnEnded` then.
     pub fn prompt(&self, id: MessageId, content: Vec<Content>) -> Result<(), AgentGone> {
-        let message = UserMessage { id, content, source: UserSource::Human };
-        let epoch = self.control.epoch();
-        self.sender.try_send(Command::Prompt { message, epoch }).map_err(|error| match error {
+        self.ask(id, content, InputQueue::NextTurn)
+    }
+
+    /// Queues a prompt for the running turn, which takes it up after its current tools
+    /// ([`AgentUpdate::Joined`]); begins a turn when none runs. Otherwise like
+    /// [`AgentHandle::prompt`]: its end is that of the turn that took it.
+    ///
+    /// # Errors
+    /// As for [`AgentHandle::prompt`].
+    pub fn steer(&self, id: MessageId, content: Vec<Content>) -> Result<(), AgentGone> {
+        self.ask(id, content, InputQueue::NextStep)
+    }
+
+    /// Adds context that the model reads before its next step. It begins no turn, nobody is told
+    /// of its end, and a cancel leaves it where it is.
+    ///
+    /// # Errors
+    /// As for [`AgentHandle::prompt`].
+    pub fn inject(&self, message: UserMessage) -> Result<(), AgentGone> {
+        self.queue(message, InputQueue::NextStep, None)
+    }
+
+    fn ask(
+        &self,
+        id: MessageId,
+        content: Vec<Content>,
+        queue: InputQueue,
+    ) -> Result<(), AgentGone> {
+        let message = UserMessage { id: id.clone(), content, source: UserSource::Human };
+        let epoch = self.control.opened(id.clone());
+        let queued = self.queue(message, queue, Some(epoch));
+        if queued.is_err() {
+            self.control.settled(&id);
+        }
+        queued
+    }
+
+    fn queue(
+        &self,
+        message: UserMessage,
+        queue: InputQueue,
+        epoch: Option<Epoch>,
+    ) -> Result<(), AgentGone> {
+        let queued = self.sender.try_send(Command::Queue { message, queue, epoch });
+        queued.map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => AgentGone::QueueFull,
             mpsc::error::TrySendError::Closed(_) => AgentGone::Closed,
         })
     }
 
-    /// Cancels the running turn and every queued prompt; each ends as `Cancelled`. Nothing
-    /// happens when the agent is idle.
+    /// Cancels the running turn and everything queued by [`AgentHandle::prompt`] and
+    /// [`AgentHandle::steer`]; each ends as `Cancelled`. Nothing happens when the agent is idle.
     pub fn cancel(&self) {
         self.control.cancel("cancel");
+    }
+
+    /// Cancels the running turn only; what is queued behind it follows.
+    pub fn cancel_turn(&self) {
+        self.control.cancel_turn("cancel");
+    }
+
+    /// Takes one prompt back: out of the queue, or by cancelling the turn that it began. Nothing
+    /// happens when it is over, or has joined a turn that another one began.
+    pub fn withdraw(&self, id: &MessageId) {
+        self.control.withdraw(id, "cancel");
+        // With a full mailbox it is noticed when its turn comes.
+        drop(self.sender.try_send(Command::TakeBack { id: id.clone() }));
+    }
+
+    /// What the agent is doing now.
+    pub fn phase(&self) -> Phase {
+        self.control.phase()
+    }
+
+    /// Waits until no turn runs and nothing that would begin one waits: not only until one turn
+    /// has ended and before the next has begun. Returns also when the driver has ended.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn idle(&self) {
+        self.control.idle().await;
     }
 
     /// Changes the mode, also during a turn; logged, and announced as [`AgentUpdate::Mode`].
@@ -140,15 +233,18 @@ impl AgentHandle {
         self.call(|answer| Command::Status { answer }).await
     }
 
-    /// Cancels, waits until everything the agent started has ended, flushes, and releases the
-    /// log. Safe to call twice.
+    /// Ends the agent, in this order: takes no more input, cancels the turn, waits until what it
+    /// runs has ended, answers all that waits, makes the log durable, and releases it. Returns
+    /// everything that failed on the way. Safe to call twice.
     ///
     /// # Cancel safety
     /// Cancel safe: the driver ends all the same.
-    pub async fn close(&self) {
+    pub async fn close(&self) -> Vec<Failure> {
         self.control.close();
         // A full or closed mailbox is no obstacle: the driver watches `control` itself.
+        let failures = self.control.ended().await;
         self.sender.closed().await;
+        failures
     }
 
     async fn call<T>(

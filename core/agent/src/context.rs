@@ -1,14 +1,32 @@
-//! Where context that nobody typed comes from: AGENTS.md, the environment.
+//! Where context that nobody typed comes from: AGENTS.md, the environment, the mode.
 
 use async_trait::async_trait;
+use bridle_session::{StepNumber, TurnNumber};
+
+use crate::mode::Mode;
 
 /// Feeds context into a session as logged user messages.
 #[async_trait]
 pub trait ContextSource: Send + Sync + 'static {
-    /// The source's name, as the log keeps it.
+    /// The source's name, as the log keeps it. One name, one source.
     fn name(&self) -> &str;
 
-    /// The text to add before the session's first prompt; `None` when there is nothing.
-    /// Never fails: what cannot be read is said in the text.
-    async fn collect(&self) -> Option<String>;
+    /// What the model should know now; `None` when there is nothing. Asked before each step; the
+    /// model is told when it differs from what it was told last. Never fails: what cannot be read
+    /// is said in the text.
+    ///
+    /// # Cancel safety
+    /// Must be cancel safe: a cancelled turn, or one that has waited too long, drops it.
+    async fn collect(&self, now: &ContextInput) -> Option<String>;
+}
+
+/// The step before which a source is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct ContextInput {
+    /// Which turn.
+    pub turn: TurnNumber,
+    /// Which step of it, from 1.
+    pub step: StepNumber,
+    /// The mode in force.
+    pub mode: Mode,
 }

@@ -6,37 +6,38 @@
 
 mod assembly;
 mod calls;
+mod contexts;
 mod frame;
 mod gate;
 mod halt;
+mod inbox;
 mod partial;
 mod quiet;
 mod request;
 mod spill;
 mod turn;
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, Scope, Sleep};
-use bridle_session::{
-    EventData, InboxSpliced, MessageId, ModelSelected, PermissionMode, Route, UserMessage,
-};
+use bridle_session::{EventData, Failure, MessageId, ModelSelected, PermissionMode, Route};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub use self::spill::RESULT_LIMIT;
-use crate::agent::{AgentParts, AgentStatus};
+pub(crate) use self::turn::internal;
+use crate::agent::{AgentParts, AgentStatus, Phase};
 use crate::driver::assembly::Assembly;
 use crate::driver::frame::Frame;
 use crate::driver::halt::Halt;
-use crate::mailbox::{Command, Control, Epoch};
+use crate::driver::inbox::Inbox;
+use crate::mailbox::{Command, Control};
 use crate::mode::Mode;
 use crate::progress::ProgressBoard;
-use crate::recorder::Recorder;
+use crate::recorder::{RecordError, Recorder};
 use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
 
 /// How often live output of tools is shown at most.
@@ -45,16 +46,16 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// The task that owns one session.
 pub(crate) struct Driver {
     // The recorder holds the log's lock; it is dropped before the mailbox, so that whoever waits
-    // for the mailbox to close finds the log free.
+    // for the mailbox to close finds the log free, however the driver ends.
     recorder: Recorder,
     mailbox: mpsc::Receiver<Command>,
     control: Arc<Control>,
     updates: mpsc::Sender<AgentUpdate>,
-    inbox: VecDeque<(UserMessage, Epoch)>,
+    inbox: Inbox,
+    /// The input whose end is that of the running turn.
+    awaited: Vec<MessageId>,
     scope: Scope,
     assembly: Assembly,
-    /// What hooks have to say before the next step.
-    added_context: Vec<UserMessage>,
     clock: Arc<dyn Clock>,
     progress: ProgressBoard,
     progress_pause: Option<Sleep>,
@@ -64,7 +65,6 @@ pub(crate) struct Driver {
     used: u64,
     turn: bridle_session::TurnNumber,
     frame: Frame,
-    running: bool,
 }
 
 impl Driver {
@@ -84,11 +84,11 @@ impl Driver {
             ),
             scope: parts.scope,
             assembly: Assembly::default(),
-            added_context: Vec::new(),
             mailbox,
             control,
             updates: parts.updates,
-            inbox: VecDeque::new(),
+            inbox: Inbox::default(),
+            awaited: Vec::new(),
             clock: parts.clock,
             progress: ProgressBoard::default(),
             progress_pause: None,
@@ -99,21 +99,23 @@ impl Driver {
             title: state.summary.title.text,
             used: state.summary.usage.last.map(|usage| usage.context()).unwrap_or_default(),
             turn: state.turns.turn,
-            running: false,
         }
     }
 
-    /// Runs until the handle closes it or every handle is gone.
-    pub(crate) async fn run(mut self) {
+    /// Runs until the handle closes it or every handle is gone. Says what failed on the way out;
+    /// the log is free then.
+    pub(crate) async fn run(mut self) -> Vec<Failure> {
         if let Err(error) = self.recorder.repair() {
             tracing::error!(%error, "repair failed");
             self.notice(NoticeLevel::Error, "The session could not be repaired", None).await;
         }
         while !self.control.closing().is_cancelled() {
-            if let Some((message, epoch)) = self.inbox.pop_front() {
-                self.turn(message, epoch).await;
+            self.take_back_cancelled().await;
+            if let Some((id, epoch)) = self.inbox.waking() {
+                self.turn(&id, epoch).await;
                 continue;
             }
+            self.control.enter(Phase::Idle);
             tokio::select! {
                 biased;
                 () = self.control.closing().cancelled() => break,
@@ -123,21 +125,18 @@ impl Driver {
                 },
             }
         }
-        self.leave().await;
+        self.leave().await
     }
 
-    /// Answers what still waits, and makes the log durable a last time.
-    async fn leave(&mut self) {
+    /// Comes to rest in a fixed order: nothing more is taken, what waits is answered, the log is
+    /// made durable and released.
+    async fn leave(mut self) -> Vec<Failure> {
+        self.mailbox.close();
         while let Ok(command) = self.mailbox.try_recv() {
             self.command(command).await;
         }
-        while let Some((message, _)) = self.inbox.pop_front() {
-            self.unqueue(&message.id, "cancelled");
-            self.end(message.id, TurnOutcome::Cancelled).await;
-        }
-        if let Err(error) = self.recorder.flush().await {
-            tracing::error!(%error, "the last flush failed");
-        }
+        self.take_back_all().await;
+        self.recorder.flush().await.err().iter().map(RecordError::failure).collect()
     }
 
     /// Waits for `future` while commands are answered and live output is shown.
@@ -183,15 +182,8 @@ impl Driver {
     /// Takes one command; never waits for a turn.
     async fn command(&mut self, command: Command) {
         match command {
-            Command::Prompt { message, epoch } => {
-                // A failed record is not lost: the turn's own barrier reports it.
-                self.record(InboxSpliced {
-                    inserted: vec![message.clone()],
-                    removed: Vec::new(),
-                    reason: String::new(),
-                });
-                self.inbox.push_back((message, epoch));
-            }
+            Command::Queue { message, queue, epoch } => self.queue(message, queue, epoch),
+            Command::TakeBack { id } => self.take_back(&id).await,
             Command::SetMode { mode, done } => {
                 self.record(PermissionMode { mode: mode.id().to_owned() });
                 self.mode = mode;
@@ -215,7 +207,7 @@ impl Driver {
             mode: self.mode,
             route: self.route.clone(),
             used: self.used,
-            running: self.running,
+            phase: self.control.phase(),
             title: self.title.clone(),
         }
     }
@@ -225,14 +217,6 @@ impl Driver {
         if let Err(error) = self.recorder.append(data) {
             tracing::error!(%error, "a fact could not be recorded");
         }
-    }
-
-    fn unqueue(&mut self, id: &MessageId, reason: &str) {
-        self.record(InboxSpliced {
-            inserted: Vec::new(),
-            removed: vec![id.clone()],
-            reason: reason.to_owned(),
-        });
     }
 
     /// Tells the client. Waits while it is slow, but not for one that does not read any more when
@@ -252,7 +236,9 @@ impl Driver {
         self.send(AgentUpdate::Notice { level, title: title.into(), detail }).await;
     }
 
+    /// Reports the end of one input, once.
     async fn end(&self, prompt: MessageId, outcome: TurnOutcome) {
+        self.control.settled(&prompt);
         self.send(AgentUpdate::TurnEnded { prompt, outcome }).await;
     }
 }

@@ -26,10 +26,10 @@ mod tool;
 mod transcript;
 mod update;
 
-pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus};
+pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, Phase};
 pub use approval::{Answer, Approver, Question};
 pub use budget::{StepBudget, StepBudgetConfig};
-pub use context::ContextSource;
+pub use context::{ContextInput, ContextSource};
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use driver::RESULT_LIMIT;
 pub use hooks::{
@@ -41,7 +41,7 @@ pub use mode::{Mode, Ruling, Sandboxing};
 pub use notice::Notice;
 pub use plugin::{DriverConfig, DriverPlugin, Seated, SessionSeat, plugins};
 pub use policy::{ModeTable, PermissionModes, PermissionPolicy};
-pub use prompt::PromptSection;
+pub use prompt::{PromptSection, PromptVariable};
 pub use replay::replay;
 pub use tool::{
     Access, Concurrency, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,

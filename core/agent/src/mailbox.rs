@@ -1,69 +1,134 @@
 //! How the outside reaches a driver: a bounded mailbox, and a leaf for what may not wait.
 //!
-//! Cancelling must reach a driver that is busy, and must reach exactly the prompts that were sent
+//! Cancelling must reach a driver that is busy, and must reach exactly the input that was sent
 //! before it. So it goes past the mailbox: it moves the epoch on and cancels the running turn's
-//! token, and a prompt of an older epoch is answered as cancelled when its turn comes.
+//! token, and input of an older epoch is answered as cancelled when its turn comes. Input sent
+//! after it waits in the mailbox for the next turn, however long the cancelled one takes to end.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
 
-use bridle_session::{Route, UserMessage};
-use tokio::sync::oneshot;
+use bridle_session::{Failure, InputQueue, MessageId, Route, UserMessage};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::AgentStatus;
+use crate::agent::{AgentStatus, Phase};
 use crate::mode::Mode;
 
-/// How many commands may wait. Beyond it prompts are refused and other calls wait.
+/// How many commands may wait. Beyond it input is refused and other calls wait.
 pub(crate) const MAILBOX_LIMIT: usize = 64;
 
 /// What a driver can be told.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Prompt { message: UserMessage, epoch: Epoch },
-    SetMode { mode: Mode, done: oneshot::Sender<()> },
-    SetRoute { route: Route, done: oneshot::Sender<()> },
-    Status { answer: oneshot::Sender<AgentStatus> },
+    /// Input for the model. One with an epoch wakes the driver, and somebody waits for its end.
+    Queue {
+        message: UserMessage,
+        queue: InputQueue,
+        epoch: Option<Epoch>,
+    },
+    /// Look whether this input was withdrawn.
+    TakeBack {
+        id: MessageId,
+    },
+    SetMode {
+        mode: Mode,
+        done: oneshot::Sender<()>,
+    },
+    SetRoute {
+        route: Route,
+        done: oneshot::Sender<()>,
+    },
+    Status {
+        answer: oneshot::Sender<AgentStatus>,
+    },
 }
 
-/// Counts cancels; a prompt belongs to the epoch in which it was sent.
+/// Counts cancels; input belongs to the epoch in which it was sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch(u64);
 
-/// What reaches a busy driver at once.
+/// What reaches a busy driver at once, and what can be known of it without asking.
 #[derive(Debug)]
 pub(crate) struct Control {
-    state: Mutex<ControlState>,
+    state: watch::Sender<ControlState>,
     closing: CancellationToken,
 }
 
 #[derive(Debug)]
 struct ControlState {
     epoch: Epoch,
-    running: Option<CancellationToken>,
+    phase: Phase,
+    /// The running turn's token, and the input that began it.
+    running: Option<(CancellationToken, MessageId)>,
+    /// Input that was accepted and has not been reported as ended, in the order in which it came.
+    open: Vec<MessageId>,
+    /// Of it, what was taken back by name.
+    withdrawn: HashSet<MessageId>,
     cause: &'static str,
+    /// What failed while the driver ended; `None` while it lives.
+    ended: Option<Vec<Failure>>,
 }
 
 impl Control {
     /// A driver that also ends when `owner` is cancelled.
     pub(crate) fn new(owner: &CancellationToken) -> Self {
-        // Until somebody cancels by name, only the owner's own end can cancel.
-        let state = ControlState { epoch: Epoch::default(), running: None, cause: "shutdown" };
-        Self { state: Mutex::new(state), closing: owner.child_token() }
+        let state = ControlState {
+            epoch: Epoch::default(),
+            phase: Phase::Maintenance,
+            running: None,
+            open: Vec::new(),
+            withdrawn: HashSet::new(),
+            // Until somebody cancels by name, only the owner's own end can cancel.
+            cause: "shutdown",
+            ended: None,
+        };
+        Self { state: watch::Sender::new(state), closing: owner.child_token() }
     }
 
-    /// The epoch that a prompt sent now belongs to.
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.lock().epoch
+    /// Takes note of input that is about to be sent; the epoch that it belongs to.
+    pub(crate) fn opened(&self, id: MessageId) -> Epoch {
+        let mut epoch = Epoch::default();
+        self.state.send_modify(|state| {
+            state.open.push(id);
+            epoch = state.epoch;
+        });
+        epoch
     }
 
-    /// Cancels the running turn and every prompt sent so far.
+    /// The input is over: reported, or refused by the mailbox.
+    pub(crate) fn settled(&self, id: &MessageId) {
+        self.state.send_modify(|state| {
+            state.open.retain(|open| open != id);
+            state.withdrawn.remove(id);
+        });
+    }
+
+    /// Cancels the running turn and all input sent so far.
     pub(crate) fn cancel(&self, cause: &'static str) {
-        let mut state = self.lock();
-        state.epoch = Epoch(state.epoch.0.saturating_add(1));
-        state.cause = cause;
-        if let Some(token) = &state.running {
-            token.cancel();
-        }
+        self.state.send_modify(|state| {
+            state.epoch = Epoch(state.epoch.0.saturating_add(1));
+            state.cancel_turn(cause);
+        });
+    }
+
+    /// Cancels the running turn; what waits behind it stays.
+    pub(crate) fn cancel_turn(&self, cause: &'static str) {
+        self.state.send_modify(|state| state.cancel_turn(cause));
+    }
+
+    /// Cancels one input and nothing else: its turn, if it began the running one.
+    pub(crate) fn withdraw(&self, id: &MessageId, cause: &'static str) {
+        self.state.send_modify(|state| match &state.running {
+            Some((_, began)) if began == id => state.cancel_turn(cause),
+            _ if state.open.contains(id) => drop(state.withdrawn.insert(id.clone())),
+            _ => {}
+        });
+    }
+
+    /// Whether input with this id, sent in `epoch`, was taken back.
+    pub(crate) fn is_cancelled(&self, id: &MessageId, epoch: Epoch) -> bool {
+        let state = self.state.borrow();
+        epoch < state.epoch || state.withdrawn.contains(id)
     }
 
     /// Cancels, and tells the driver to end.
@@ -77,31 +142,69 @@ impl Control {
         &self.closing
     }
 
-    /// Opens a turn for a prompt of `epoch`: its token, or the cause of the cancel that came
-    /// first.
-    pub(crate) fn begin_turn(&self, epoch: Epoch) -> Result<CancellationToken, &'static str> {
-        let mut state = self.lock();
-        if epoch < state.epoch {
-            return Err(state.cause);
-        }
-        let token = self.closing.child_token();
-        state.running = Some(token.clone());
-        Ok(token)
+    /// Opens a turn that input of `epoch` begins; `None` when it was cancelled first.
+    pub(crate) fn begin_turn(&self, id: &MessageId, epoch: Epoch) -> Option<CancellationToken> {
+        let mut token = None;
+        self.state.send_modify(|state| {
+            if epoch < state.epoch || state.withdrawn.contains(id) {
+                return;
+            }
+            let opened = self.closing.child_token();
+            state.running = Some((opened.clone(), id.clone()));
+            token = Some(opened);
+        });
+        token
     }
 
     /// Closes the turn.
     pub(crate) fn end_turn(&self) {
-        self.lock().running = None;
+        self.state.send_modify(|state| state.running = None);
+    }
+
+    /// The driver does something else now.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.state.send_if_modified(|state| std::mem::replace(&mut state.phase, phase) != phase);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.state.borrow().phase
     }
 
     /// What the last cancel was.
     pub(crate) fn cause(&self) -> &'static str {
-        self.lock().cause
+        self.state.borrow().cause
     }
 
-    /// The leaf lock; nothing panics under it, so a poisoned one is still sound.
-    fn lock(&self) -> std::sync::MutexGuard<'_, ControlState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The driver is gone; `failures` is what could not be done on the way out.
+    pub(crate) fn end(&self, failures: Vec<Failure>) {
+        self.state.send_modify(|state| state.ended = Some(failures));
+    }
+
+    /// Waits until nothing runs and nothing that would run waits, or the driver has ended.
+    pub(crate) async fn idle(&self) {
+        let idle = |state: &ControlState| {
+            state.ended.is_some() || (state.phase == Phase::Idle && state.open.is_empty())
+        };
+        // The sender lives as long as `self`, so the wait cannot fail.
+        drop(self.state.subscribe().wait_for(idle).await);
+    }
+
+    /// Waits for the driver's end; what failed on the way.
+    pub(crate) async fn ended(&self) -> Vec<Failure> {
+        let mut states = self.state.subscribe();
+        match states.wait_for(|state| state.ended.is_some()).await {
+            Ok(state) => state.ended.clone().unwrap_or_default(),
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+impl ControlState {
+    fn cancel_turn(&mut self, cause: &'static str) {
+        self.cause = cause;
+        if let Some((token, _)) = &self.running {
+            token.cancel();
+        }
     }
 }
 
@@ -109,14 +212,23 @@ impl Control {
 mod tests {
     use super::*;
 
+    fn control() -> Control {
+        Control::new(&CancellationToken::new())
+    }
+
+    fn id(id: &str) -> MessageId {
+        MessageId::new(id)
+    }
+
     #[test]
     fn a_cancel_reaches_what_was_sent_before_it_and_nothing_after() {
-        let control = Control::new(&CancellationToken::new());
-        let before = control.epoch();
+        let control = control();
+        let before = control.opened(id("a"));
         control.cancel("cancel");
-        let after = control.epoch();
-        assert_eq!(control.begin_turn(before).err(), Some("cancel"));
-        let token = control.begin_turn(after).unwrap();
+        let after = control.opened(id("b"));
+        assert!(control.begin_turn(&id("a"), before).is_none());
+        assert_eq!(control.cause(), "cancel");
+        let token = control.begin_turn(&id("b"), after).unwrap();
         assert!(!token.is_cancelled());
         control.cancel("cancel");
         assert!(token.is_cancelled());
@@ -124,11 +236,25 @@ mod tests {
 
     #[test]
     fn a_cancel_of_an_idle_agent_does_not_touch_the_next_turn() {
-        let control = Control::new(&CancellationToken::new());
-        let token = control.begin_turn(control.epoch()).unwrap();
+        let control = control();
+        let token = control.begin_turn(&id("a"), control.opened(id("a"))).unwrap();
         control.end_turn();
         control.cancel("cancel");
         assert!(!token.is_cancelled());
-        assert!(!control.begin_turn(control.epoch()).unwrap().is_cancelled());
+        assert!(!control.begin_turn(&id("b"), control.opened(id("b"))).unwrap().is_cancelled());
+    }
+
+    #[test]
+    fn one_input_can_be_taken_back_alone() {
+        let control = control();
+        let (a, b) = (control.opened(id("a")), control.opened(id("b")));
+        let token = control.begin_turn(&id("a"), a).unwrap();
+        control.withdraw(&id("b"), "withdrawn");
+        assert!(!token.is_cancelled() && control.is_cancelled(&id("b"), b));
+        control.withdraw(&id("a"), "withdrawn");
+        assert!(token.is_cancelled() && !control.is_cancelled(&id("a"), a));
+        control.settled(&id("b"));
+        control.withdraw(&id("b"), "withdrawn");
+        assert!(!control.is_cancelled(&id("b"), b), "what is over leaves nothing behind");
     }
 }

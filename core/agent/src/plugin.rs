@@ -102,8 +102,9 @@ impl Plugin for DriverPlugin {
         });
         let closing = handle.clone();
         setup.on_retract("the driver", move || async move {
-            closing.close().await;
-            Ok(())
+            let failures = closing.close().await;
+            let said: Vec<_> = failures.into_iter().map(|failure| failure.message).collect();
+            if said.is_empty() { Ok(()) } else { Err(said.join("; ").into()) }
         })?;
         Ok(setup.provide(Arc::new(handle))?)
     }

@@ -81,7 +81,12 @@ pub enum AgentUpdate {
         /// More, if there is more.
         detail: Option<String>,
     },
-    /// The turn that `prompt` opened is over; nothing of it follows.
+    /// A prompt that was to join a running turn has done so: what follows knows of it.
+    Joined {
+        /// The prompt's message id.
+        prompt: MessageId,
+    },
+    /// The turn that took `prompt` is over; nothing of it follows.
     TurnEnded {
         /// The prompt's message id.
         prompt: MessageId,

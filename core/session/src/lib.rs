@@ -40,5 +40,5 @@ pub use id::{
 };
 pub use projection::{Message, Projection};
 pub use session::{AppendError, ReplayError, Session};
-pub use state::{OpenCall, SessionState};
+pub use state::{OpenCall, PlannedRetry, SessionState};
 pub use vocabulary::*;

@@ -65,11 +65,7 @@ fn discarded(state: &SessionState) -> Option<InboxSpliced> {
         false => InboxSpliced::DISCARDED_BY_RESTART,
     };
     let removed: Vec<_> = state.inbox.messages.iter().map(|message| message.id.clone()).collect();
-    (!removed.is_empty()).then(|| InboxSpliced {
-        inserted: Vec::new(),
-        removed,
-        reason: reason.to_owned(),
-    })
+    (!removed.is_empty()).then(|| InboxSpliced::removed(removed, reason))
 }
 
 /// What was streamed of an answer, if a person read any text of it.

@@ -8,10 +8,10 @@ use crate::content::{Block, TimedBlock};
 use crate::damage::Gap;
 use crate::event::{Event, SurfaceOp};
 use crate::fold::{Fold as _, Inbox, Modes, Plan, Summary, Todo, TurnBoundary};
-use crate::id::{EventCount, JobId, Route, SeriesNumber, ToolCallId};
+use crate::id::{EventCount, JobId, Route, SeriesNumber, ToolCallId, UnixMillis};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, EventData, JobStarted, LogGap, RequestContext,
-    RequestHeader,
+    AssistantMessage, AssistantPartial, EventData, JobStarted, LlmRetry, LogGap, RequestContext,
+    RequestHeader, TurnEndReason,
 };
 
 /// The state of a session after its last event.
@@ -42,6 +42,9 @@ pub struct SessionState {
     pub context: Option<RequestContext>,
     /// The chosen model. The last `model/selected`.
     pub route: Option<Route>,
+    /// The repeated try that was planned and has not begun, where nothing but the end of the
+    /// process kept it from it. From `llm/retry`.
+    pub planned_retry: Option<PlannedRetry>,
     /// Whether a compaction has begun and not ended. From `compaction/start` and `compaction/end`.
     pub compacting: bool,
     /// The jobs that run, oldest first. From `job/started` and `job/ended`.
@@ -59,6 +62,15 @@ pub struct SessionState {
     pub series_broken: bool,
     /// Whether a `log/gap` was ever recorded, also for events that are back.
     pub(crate) gap_recorded: bool,
+}
+
+/// A repeated try of a request that has not begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedRetry {
+    /// The plan.
+    pub retry: LlmRetry,
+    /// When the try may begin.
+    pub due: UnixMillis,
 }
 
 /// A tool call that waits for its result.
@@ -107,6 +119,7 @@ impl SessionState {
         self.modes.apply(event);
         self.plan.apply(event);
         self.todo.apply(event);
+        self.plan_retry(event);
         match &event.data {
             EventData::TurnStart(_) | EventData::InboxSpliced(_) => self.cut_by_fork = false,
             EventData::TurnEnd(_) | EventData::StepEnd(_) | EventData::AssistantAttempt(_) => {
@@ -166,6 +179,7 @@ impl SessionState {
         self.gaps.push(Gap { lost, recorded: false });
         self.series_broken = true;
         self.partial = None;
+        self.planned_retry = None;
     }
 
     fn record_gap(&mut self, said: &LogGap) {
@@ -179,6 +193,21 @@ impl SessionState {
             if gap.lost.hash.is_empty() {
                 gap.lost.hash.clone_from(&said.hash);
             }
+        }
+    }
+
+    fn plan_retry(&mut self, event: &Event) {
+        match &event.data {
+            EventData::LlmRetry(retry) => {
+                let due = UnixMillis(event.time.0.saturating_add(retry.delay_ms));
+                self.planned_retry = Some(PlannedRetry { retry: retry.clone(), due });
+            }
+            EventData::TurnEnd(end) if end.reason == TurnEndReason::Interrupted => {}
+            EventData::LlmRetryStarted(_)
+            | EventData::AssistantMessage(_)
+            | EventData::TurnEnd(_)
+            | EventData::ModelSelected(_) => self.planned_retry = None,
+            _ => {}
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a session is told before its first prompt: where it runs, and the project's AGENTS.md.
+//! What a session is told before it begins and when it changes: where it runs, and the project's AGENTS.md.
 //!
 //! Each text is wrapped in a tag that names its source, so that a model can tell it from what the
 //! user says; the wrapped text cannot close the tag.
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bridle_agent::ContextSource;
+use bridle_agent::{ContextInput, ContextSource};
 use bridle_compose::{ActivateError, Clock, Plugin, Setup};
 use bridle_world::files::{Files, Text};
 use bridle_world::{Placement, Roots, path_text};
@@ -49,7 +49,7 @@ impl Environment {
         });
         text.push_str(&format!("Platform: {} {}\n", std::env::consts::OS, std::env::consts::ARCH));
         if let Ok(now) = jiff::Timestamp::try_from(self.clock.now()) {
-            text.push_str(&format!("Date (UTC) when the session began: {}\n", now.strftime("%F")));
+            text.push_str(&format!("Date (UTC): {}\n", now.strftime("%F")));
         }
         text
     }
@@ -61,7 +61,7 @@ impl ContextSource for Environment {
         "environment"
     }
 
-    async fn collect(&self) -> Option<String> {
+    async fn collect(&self, _: &ContextInput) -> Option<String> {
         let this = self.clone();
         let text = tokio::task::spawn_blocking(move || this.text()).await.ok()?;
         Some(wrap("environment", &text))
@@ -136,7 +136,7 @@ impl ContextSource for Instructions {
         INSTRUCTIONS_FILE
     }
 
-    async fn collect(&self) -> Option<String> {
+    async fn collect(&self, _: &ContextInput) -> Option<String> {
         let world = self.world.clone();
         tokio::task::spawn_blocking(move || instructions(&world)).await.ok()?
     }

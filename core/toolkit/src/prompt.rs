@@ -21,7 +21,7 @@ impl Plugin for SystemPromptPlugin {
     type Needs = ();
 
     async fn activate(&self, (): (), (): (), setup: &Setup) -> Result<(), ActivateError> {
-        let section = PromptSection { text: system_prompt().to_owned() };
+        let section = PromptSection::verbatim(Self::NAME, PromptSection::IDENTITY, system_prompt());
         Ok(setup.add(Self::NAME, Arc::new(section))?)
     }
 }

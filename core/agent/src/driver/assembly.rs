@@ -10,7 +10,9 @@ use std::sync::Arc;
 use bridle_model::ToolSpec;
 
 use super::Driver;
-use crate::prompt::PromptSection;
+use super::halt::Halt;
+use super::turn::internal;
+use crate::prompt::{PromptSection, PromptVariable, render};
 use crate::tool::Tool;
 
 /// The prompt and the table of the current turn.
@@ -27,9 +29,10 @@ pub(super) struct Assembly {
 
 impl Driver {
     /// Takes the prompt and the table from the scope.
-    pub(super) fn assemble(&mut self) {
-        let sections = self.scope.all::<PromptSection>();
-        let texts: Vec<_> = sections.iter().map(|section| section.text.as_str()).collect();
+    pub(super) fn assemble(&mut self) -> Result<(), Halt> {
+        let variables = self.scope.all::<PromptVariable>();
+        let system_prompt = render(self.scope.all::<PromptSection>(), &variables)
+            .map_err(|error| Halt::Failed(internal(&error.to_string())))?;
         // Of two with one name the nearer, which comes later, stays.
         let tools = self.scope.all::<dyn Tool>();
         let specs: BTreeMap<_, _> =
@@ -37,10 +40,11 @@ impl Driver {
         let specs: Vec<_> = specs.into_values().cloned().collect();
         let old = &self.assembly.specs;
         self.assembly = Assembly {
-            system_prompt: texts.join("\n\n"),
+            system_prompt,
             specs_changed: self.assembly.specs_changed || (!old.is_empty() && !same(old, &specs)),
             specs: specs.into(),
         };
+        Ok(())
     }
 
     /// Whether the model was told of a tool with this name.

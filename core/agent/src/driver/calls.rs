@@ -300,12 +300,13 @@ impl Driver {
         let hooked = hooks.run(Ran { call, outcome }, async |ran| Verdict::accept(ran.outcome));
         match self.drive(AssertUnwindSafe(hooked).catch_unwind()).await {
             Ok(Verdict { outcome, context }) => {
-                let texts = context.into_iter().enumerate();
-                self.added_context.extend(texts.map(|(number, text)| UserMessage {
-                    id: MessageId::new(format!("after-{id}-{number}")),
-                    content: vec![Content::text(text)],
-                    source: UserSource::Context { name: "hook".to_owned() },
-                }));
+                for (number, text) in context.into_iter().enumerate() {
+                    self.inject(UserMessage {
+                        id: MessageId::new(format!("after-{id}-{number}")),
+                        content: vec![Content::text(text)],
+                        source: UserSource::Context { name: "hook".to_owned() },
+                    });
+                }
                 outcome
             }
             Err(_) => {

@@ -43,6 +43,7 @@ enum Woken<T> {
     Stream(T),
     PartialDue,
     Quiet,
+    Cancelled,
 }
 
 impl Driver {
@@ -55,7 +56,7 @@ impl Driver {
     ) -> Result<Answer, Halt> {
         let mut was_empty = false;
         let mut was_silent = false;
-        let mut attempt = 1;
+        let mut attempt = self.take_up_retry(step, token).await?.unwrap_or(1);
         loop {
             let call = self.prepare(step, attempt, input, token).await?;
             let retry = call.retry().clone();
@@ -142,6 +143,8 @@ impl Driver {
             let next = async {
                 tokio::select! {
                     biased;
+                    // Whatever the adapter makes of its token, the request is dropped.
+                    () = token.cancelled() => Woken::Cancelled,
                     next = AssertUnwindSafe(chunks.next()).catch_unwind() => Woken::Stream(next),
                     () = pause(&mut keeper.pause) => Woken::PartialDue,
                     () = &mut quiet.alarm => Woken::Quiet,
@@ -156,6 +159,10 @@ impl Driver {
                 Woken::Quiet => {
                     self.tell_quiet(&mut quiet, token).await;
                     continue;
+                }
+                Woken::Cancelled => {
+                    let failure = ModelFailure::new(FailureCode::Cancelled, "cancelled");
+                    return Attempt::Failed { failure, partial: assembler, shown };
                 }
             };
             let failure = match next {
@@ -276,7 +283,8 @@ impl Driver {
         self.unless_cancelled(hooks.run(input, async move |_| delay), token).await
     }
 
-    /// Waits before try number `attempt`; the plan and its start are on the log.
+    /// Waits before try number `attempt`; the plan and its start are on the log, the plan also on
+    /// the disk, so that a restart does not cut the wait short.
     async fn back_off(
         &mut self,
         step: StepNumber,
@@ -286,14 +294,14 @@ impl Driver {
         shown: bool,
         token: &CancellationToken,
     ) -> Result<(), Halt> {
-        let turn = self.turn;
         self.recorder.append(LlmRetry {
-            turn,
+            turn: self.turn,
             step,
             attempt,
             delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
             code: failure.code.as_str().to_owned(),
         })?;
+        self.recorder.flush().await?;
         // One short hiccup is nobody's concern; a provider that goes on failing is.
         let repeated = attempt > 2 || failure.code == FailureCode::Silent;
         if shown || repeated || delay >= NOTICEABLE {
@@ -302,19 +310,42 @@ impl Driver {
             let title = format!("{what} in {:.1} s", delay.as_secs_f64());
             self.notice(NoticeLevel::Warning, title, Some(failure.message.clone())).await;
         }
-        let wait = self.clock.sleep(delay);
-        let cancelled = token.clone();
-        self.drive(async move {
-            tokio::select! {
-                () = cancelled.cancelled() => {}
-                () = wait => {}
-            }
-        })
-        .await;
-        if token.is_cancelled() {
-            return Err(Halt::Cancelled);
+        self.wait_to_retry(step, attempt, delay, token).await
+    }
+
+    /// Goes on where the process before this one ended in a wait: the next request waits for what
+    /// is left of it, and counts as the try that was planned. Says which that is.
+    async fn take_up_retry(
+        &mut self,
+        step: StepNumber,
+        token: &CancellationToken,
+    ) -> Result<Option<u32>, Halt> {
+        let Some(planned) = self.recorder.session().state().planned_retry.clone() else {
+            return Ok(None);
+        };
+        // A clock that was set back makes no wait longer than it was planned.
+        let left = planned.due.0.saturating_sub(self.recorder.now().0).min(planned.retry.delay_ms);
+        let left = Duration::from_millis(left);
+        if left >= NOTICEABLE {
+            let title = format!("Trying again in {:.1} s", left.as_secs_f64());
+            let detail = format!("The model failed before the restart: {}.", planned.retry.code);
+            self.notice(NoticeLevel::Warning, title, Some(detail)).await;
         }
-        self.recorder.append(LlmRetryStarted { turn, step, attempt })?;
+        let attempt = planned.retry.attempt;
+        self.wait_to_retry(step, attempt, left, token).await?;
+        Ok(Some(attempt))
+    }
+
+    async fn wait_to_retry(
+        &mut self,
+        step: StepNumber,
+        attempt: u32,
+        delay: Duration,
+        token: &CancellationToken,
+    ) -> Result<(), Halt> {
+        let wait = self.clock.sleep(delay);
+        self.unless_cancelled(wait, token).await?;
+        self.recorder.append(LlmRetryStarted { turn: self.turn, step, attempt })?;
         Ok(())
     }
 }

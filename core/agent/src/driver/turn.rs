@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 
 use bridle_model::StopReason;
 use bridle_session::{
-    Content, Draft, Failure, InboxSpliced, Message, MessageId, Seq, StepEnd, StepNumber, StepStart,
-    SurfaceOp, TitleSet, TurnEnd, TurnEndReason, TurnStart, UserMessage, UserSource,
+    Content, Draft, Failure, Message, MessageId, Seq, StepEnd, StepNumber, StepStart, SurfaceOp,
+    TitleSet, TurnEnd, TurnEndReason, TurnStart, UserMessage, UserSource,
 };
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::Driver;
 use super::calls::{Call, CallsEnd};
 use super::halt::{Halt, outcome};
+use super::inbox::Claimed;
 use super::request::Answer;
-use crate::context::ContextSource;
+use crate::agent::Phase;
 use crate::guard::RepeatGuard;
 use crate::hooks::{PreStep, StepDecision, StepInput, StoppingTurn, TurnStopping};
 use crate::mailbox::Epoch;
@@ -27,33 +28,22 @@ const MAX_STEPS: u64 = 10_000;
 const TITLE_LIMIT: usize = 80;
 
 impl Driver {
-    /// Runs the turn of one prompt and reports its end, whatever happens in it.
-    pub(super) async fn turn(&mut self, message: UserMessage, epoch: Epoch) {
-        let prompt = message.id.clone();
-        let outcome = match self.control.begin_turn(epoch) {
-            Ok(token) => {
-                self.running = true;
-                let outcome = self.guarded_turn(message, &token).await;
-                self.running = false;
-                self.control.end_turn();
-                outcome
-            }
-            Err(_) => {
-                self.unqueue(&prompt, "cancelled");
-                TurnOutcome::Cancelled
-            }
-        };
-        self.end(prompt, outcome).await;
+    /// Runs the turn that this input begins, and reports its end to everything it took, whatever
+    /// happens in it. Does nothing when the input was cancelled first.
+    pub(super) async fn turn(&mut self, id: &MessageId, epoch: Epoch) {
+        let Some(token) = self.control.begin_turn(id, epoch) else { return };
+        let outcome = self.guarded_turn(&token).await;
+        self.control.end_turn();
+        for prompt in std::mem::take(&mut self.awaited) {
+            self.end(prompt, outcome.clone()).await;
+        }
     }
 
     /// A turn whose every way out, a panic included, leaves the log at rest and durable.
-    async fn guarded_turn(
-        &mut self,
-        message: UserMessage,
-        token: &CancellationToken,
-    ) -> TurnOutcome {
+    async fn guarded_turn(&mut self, token: &CancellationToken) -> TurnOutcome {
         self.turn = self.turn.next();
-        let body = AssertUnwindSafe(self.turn_body(message, token)).catch_unwind().await;
+        self.enter_step(StepNumber::default());
+        let body = AssertUnwindSafe(self.turn_body(token)).catch_unwind().await;
         let reason = match body {
             Ok(Ok(reason)) => reason,
             Ok(Err(halt)) => halt.reason(self.control.cause()),
@@ -75,6 +65,10 @@ impl Driver {
         outcome(&reason)
     }
 
+    fn enter_step(&self, step: StepNumber) {
+        self.control.enter(Phase::Running { turn: self.turn, step });
+    }
+
     /// Closes what the body left open, then the turn, and makes it durable.
     async fn settle_turn(
         &mut self,
@@ -87,27 +81,22 @@ impl Driver {
         self.recorder.flush().await
     }
 
-    async fn turn_body(
-        &mut self,
-        message: UserMessage,
-        token: &CancellationToken,
-    ) -> Result<TurnEndReason, Halt> {
-        self.recorder.append(TurnStart { turn: self.turn })?;
-        self.recorder.append(InboxSpliced {
-            inserted: Vec::new(),
-            removed: vec![message.id.clone()],
-            reason: "claimed".to_owned(),
-        })?;
-        self.set_title(&message).await?;
-        self.assemble();
-        let mut input = self.first_contexts().await;
-        input.push(message);
+    async fn turn_body(&mut self, token: &CancellationToken) -> Result<TurnEndReason, Halt> {
+        let started = self.recorder.append(TurnStart { turn: self.turn });
+        // Also when the log takes nothing any more: whoever waits for this input must hear of it.
+        let Claimed { messages: mut input, awaited } = self.claim(true);
+        self.awaited = awaited;
+        started?;
+        self.set_title(&input).await?;
+        self.assemble()?;
         let mut guard = RepeatGuard::default();
         let mut step = StepNumber::default();
         loop {
             step = step.next();
-            input.append(&mut self.added_context);
-            let messages = match self.before_step(step, input, token).await? {
+            self.enter_step(step);
+            let messages = self.changed_contexts(step, token).await?;
+            let messages = messages.into_iter().chain(input).collect();
+            let messages = match self.before_step(step, messages, token).await? {
                 StepDecision::Enter(messages) => messages,
                 StepDecision::Reject { message, limit } => {
                     self.notice(NoticeLevel::Warning, message.as_str(), None).await;
@@ -117,14 +106,19 @@ impl Driver {
             if messages.is_empty() && step.0 == 1 {
                 return Ok(TurnEndReason::Completed);
             }
-            input = match self.step(step, messages, &mut guard, token).await? {
-                None => Vec::new(),
-                Some(TurnEndReason::Completed) => match self.before_stopping(step, token).await? {
-                    Some(more) => vec![more],
-                    None => return Ok(TurnEndReason::Completed),
-                },
+            match self.step(step, messages, &mut guard, token).await? {
+                None => {}
+                Some(TurnEndReason::Completed) => {
+                    if let Some(more) = self.before_stopping(step, token).await? {
+                        self.inject(more);
+                    }
+                    if !self.inbox.has_next_step() {
+                        return Ok(TurnEndReason::Completed);
+                    }
+                }
                 Some(reason) => return Ok(reason),
-            };
+            }
+            input = self.claim_joining().await;
         }
     }
 
@@ -235,38 +229,22 @@ impl Driver {
     }
 
     /// The first line of the first prompt names the session.
-    async fn set_title(&mut self, message: &UserMessage) -> Result<(), Halt> {
+    async fn set_title(&mut self, input: &[UserMessage]) -> Result<(), Halt> {
         if self.title.is_some() {
             return Ok(());
         }
-        let Some(title) = title_of(&message.content) else { return Ok(()) };
+        let mut prompts = input.iter().filter(|message| message.source == UserSource::Human);
+        let Some(title) = prompts.find_map(|prompt| title_of(&prompt.content)) else {
+            return Ok(());
+        };
         self.recorder.append(TitleSet { title: title.clone() })?;
         self.title = Some(title.clone());
         self.send(AgentUpdate::Title(title)).await;
         Ok(())
     }
-
-    /// The context that goes before a session's first prompt.
-    async fn first_contexts(&mut self) -> Vec<UserMessage> {
-        let projection = self.recorder.session().projection();
-        if projection.messages().any(|message| matches!(message, Message::User(_))) {
-            return Vec::new();
-        }
-        let mut messages = Vec::new();
-        for (number, source) in self.scope.all::<dyn ContextSource>().into_iter().enumerate() {
-            let collected = AssertUnwindSafe(source.collect()).catch_unwind();
-            let Ok(Some(text)) = self.drive(collected).await else { continue };
-            messages.push(UserMessage {
-                id: MessageId::new(format!("context-{}-{number}", self.turn)),
-                content: vec![Content::text(text)],
-                source: UserSource::Context { name: source.name().to_owned() },
-            });
-        }
-        messages
-    }
 }
 
-pub(super) fn internal(message: &str) -> Failure {
+pub(crate) fn internal(message: &str) -> Failure {
     Failure { code: "internal".into(), message: message.into(), status: None, request_id: None }
 }
 

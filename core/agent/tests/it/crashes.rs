@@ -6,9 +6,9 @@ use std::time::Duration;
 use bridle_agent::replay;
 use bridle_model::{BlockKind, Chunk, FailureCode, StopReason};
 use bridle_session::{
-    AssistantPartial, Block, Content, Draft, EventData, InboxSpliced, MessageId, Session,
-    StepNumber, StepStart, TimedBlock, TurnNumber, TurnStart, UnixMillis, Usage, UserMessage,
-    UserSource,
+    AssistantPartial, Block, Content, Draft, EventData, InboxSpliced, InputQueue, MessageId,
+    Session, StepNumber, StepStart, TimedBlock, TurnNumber, TurnStart, UnixMillis, Usage,
+    UserMessage, UserSource,
 };
 use expect_test::expect;
 use tokio::sync::Notify;
@@ -125,11 +125,7 @@ fn input(id: &str) -> UserMessage {
 }
 
 fn queued(id: &str) -> Draft {
-    Draft::new(InboxSpliced {
-        inserted: vec![input(id)],
-        removed: Vec::new(),
-        reason: String::new(),
-    })
+    Draft::new(InboxSpliced::queued(input(id), InputQueue::NextTurn))
 }
 
 fn piece(text: &str, continues: bool) -> Draft {
@@ -154,11 +150,7 @@ fn crashed() -> Vec<Draft> {
     vec![
         queued("a"),
         Draft::new(TurnStart { turn: TurnNumber(1) }),
-        Draft::new(InboxSpliced {
-            inserted: Vec::new(),
-            removed: vec![MessageId::new("a")],
-            reason: "claimed".to_owned(),
-        }),
+        Draft::new(InboxSpliced::removed(vec![MessageId::new("a")], "claimed")),
         Draft::new(StepStart { turn: TurnNumber(1), step: StepNumber(1) }),
         Draft::new(input("a")),
         piece("What the person", false),

@@ -10,6 +10,7 @@
 mod cancel;
 mod crashes;
 mod hooks;
+mod inbox;
 mod model_failures;
 mod notes;
 mod resume;

@@ -128,7 +128,7 @@ impl Plugin for Offers {
     type Needs = ();
 
     async fn activate(&self, (): (), (): (), setup: &Setup) -> Result<(), ActivateError> {
-        let prompt = PromptSection { text: "be good".to_owned() };
+        let prompt = PromptSection::verbatim("identity", PromptSection::IDENTITY, "be good");
         setup.add("identity", Arc::new(prompt))?;
         for tool in &self.0 {
             setup.add::<dyn Tool>(&tool.spec().name, Arc::clone(tool))?;
@@ -302,6 +302,7 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         AgentUpdate::Mode(mode) => format!("mode {}", mode.id()),
         AgentUpdate::Model(route) => format!("model {route}"),
         AgentUpdate::Notice { title, .. } => format!("notice {title}"),
+        AgentUpdate::Joined { prompt } => format!("joined {prompt}"),
         AgentUpdate::TurnEnded { prompt, outcome } => format!("end {prompt} {outcome:?}"),
     }
 }

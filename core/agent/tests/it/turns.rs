@@ -1,6 +1,6 @@
 //! Plain turns: what is shown, what is logged, how they end.
 
-use bridle_agent::{Mode, TurnOutcome, replay};
+use bridle_agent::{Mode, Phase, TurnOutcome, replay};
 use bridle_model::{Chunk, StopReason};
 use expect_test::expect;
 
@@ -187,5 +187,5 @@ async fn the_status_follows_the_session() {
     assert_eq!(status.route, Some(route("one")));
     assert_eq!(status.used, 15);
     assert_eq!(status.title.as_deref(), Some("Name me"));
-    assert!(!status.running);
+    assert_eq!(status.phase, Phase::Idle);
 }

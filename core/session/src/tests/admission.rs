@@ -207,7 +207,12 @@ fn an_id_may_come_back_once_its_call_is_settled() {
 fn the_queue_gives_back_what_it_holds() {
     let holding = session([queued(&["u", "v"])]);
     let splice = |inserted: Vec<UserMessage>, removed: Vec<MessageId>, reason: &str| {
-        Draft::new(InboxSpliced { inserted, removed, reason: reason.into() })
+        Draft::new(InboxSpliced {
+            inserted,
+            queue: InputQueue::default(),
+            removed,
+            reason: reason.into(),
+        })
     };
     let u = || user_message("u").id;
     check(

@@ -39,11 +39,7 @@ fn a_session_names_every_blob_that_its_events_need() {
     };
     let said = |content: Vec<Content>| UserMessage { content, ..user_message("u") };
     let mut session = session([
-        Draft::new(InboxSpliced {
-            inserted: vec![said(vec![image(1)])],
-            removed: Vec::new(),
-            reason: String::new(),
-        }),
+        Draft::new(InboxSpliced::queued(said(vec![image(1)]), InputQueue::NextTurn)),
         Draft::new(said(vec![Content::text("x"), image(2)])),
         calls("a", &["c1"]),
         Draft::new(ToolResult { content: vec![text(3)], ..tool_result("c1", "x") }),

@@ -40,11 +40,9 @@ pub(crate) fn draft(session: &Session, (kind, number, text): &Wish) -> Draft {
         11 | 12 => result(call, text),
         13 => queued(&[text]),
         14 => match state.inbox.messages.first() {
-            Some(message) => Draft::new(InboxSpliced {
-                inserted: Vec::new(),
-                removed: vec![message.id.clone()],
-                reason: text.clone(),
-            }),
+            Some(message) => {
+                Draft::new(InboxSpliced::removed(vec![message.id.clone()], text.clone()))
+            }
             None => request_header(state.series().0 + u64::from(*number) % 3),
         },
         15 => {

@@ -176,17 +176,17 @@ pub(crate) fn result(id: &str, text: &str) -> Draft {
 pub(crate) fn queued(texts: &[&str]) -> Draft {
     Draft::new(InboxSpliced {
         inserted: texts.iter().map(|text| user_message(text)).collect(),
+        queue: InputQueue::default(),
         removed: Vec::new(),
         reason: String::new(),
     })
 }
 
 pub(crate) fn removed(texts: &[&str]) -> Draft {
-    Draft::new(InboxSpliced {
-        inserted: Vec::new(),
-        removed: texts.iter().map(|text| user_message(text).id).collect(),
-        reason: "claimed".into(),
-    })
+    Draft::new(InboxSpliced::removed(
+        texts.iter().map(|text| user_message(text).id).collect(),
+        "claimed",
+    ))
 }
 
 /// The draft in the place of the nodes that it covers.

@@ -128,6 +128,9 @@ pub struct InboxSpliced {
     /// Messages that were queued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inserted: Vec<UserMessage>,
+    /// What the inserted messages wait for.
+    #[serde(default, skip_serializing_if = "InputQueue::is_next_turn")]
+    pub queue: InputQueue,
     /// Messages that left the queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<MessageId>,
@@ -136,12 +139,40 @@ pub struct InboxSpliced {
     pub reason: String,
 }
 
+/// What queued input waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InputQueue {
+    /// A turn of its own.
+    #[default]
+    NextTurn,
+    /// The next step of the running turn; of the next turn when none runs.
+    NextStep,
+}
+
+impl InputQueue {
+    fn is_next_turn(&self) -> bool {
+        *self == Self::NextTurn
+    }
+}
+
 impl InboxSpliced {
     /// Why input left the queue of a session whose process died: nobody has read it.
     pub const DISCARDED_BY_RESTART: &str = "discarded: restart";
 
     /// Why input left the queue of a fork: it was for the session that was forked.
     pub const DISCARDED_BY_FORK: &str = "discarded: fork";
+
+    /// A message enters the queue.
+    pub fn queued(message: UserMessage, queue: InputQueue) -> Self {
+        Self { inserted: vec![message], queue, removed: Vec::new(), reason: String::new() }
+    }
+
+    /// Messages leave the queue.
+    pub fn removed(removed: Vec<MessageId>, reason: impl Into<String>) -> Self {
+        let (inserted, queue) = (Vec::new(), InputQueue::default());
+        Self { inserted, queue, removed, reason: reason.into() }
+    }
 
     /// Whether what left the queue was sent to nobody and taken back by nobody.
     pub fn is_discarded(&self) -> bool {

@@ -4,10 +4,15 @@ use std::os::unix::fs::symlink;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bridle_agent::Mode;
+use bridle_session::{StepNumber, TurnNumber};
 use expect_test::expect;
 
 use super::*;
 use crate::testing::Workspace;
+
+const NOW: ContextInput =
+    ContextInput { turn: TurnNumber(1), step: StepNumber(1), mode: Mode::Ask };
 
 struct FixedClock;
 
@@ -22,13 +27,13 @@ impl Clock for FixedClock {
 }
 
 async fn environment(ws: &Workspace) -> String {
-    let text = Environment::new(ws.world(), Arc::new(FixedClock)).collect().await.unwrap();
+    let text = Environment::new(ws.world(), Arc::new(FixedClock)).collect(&NOW).await.unwrap();
     let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     text.replace(ws.base.to_str().unwrap(), "/base").replace(&platform, "PLATFORM")
 }
 
 async fn instructions(ws: &Workspace) -> Option<String> {
-    Instructions::new(ws.world()).collect().await
+    Instructions::new(ws.world()).collect(&NOW).await
 }
 
 #[tokio::test]
@@ -39,7 +44,7 @@ async fn the_environment_names_folder_branch_platform_and_date() {
         Working directory: /base/ws
         Git repository: yes, on branch feature/x
         Platform: PLATFORM
-        Date (UTC) when the session began: 2027-01-15
+        Date (UTC): 2027-01-15
         </context>"#]]
     .assert_eq(&environment(&ws).await);
     ws.put(".git/HEAD", "0123456789abcdef0123456789abcdef01234567\n");

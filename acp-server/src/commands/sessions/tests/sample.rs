@@ -4,10 +4,10 @@ use bridle_agent::{Display, FileDiff, Location, ToolKind};
 use bridle_session::{
     ApprovalAsked, ApprovalDecided, AssistantAttempt, AssistantMessage, AssistantPartial, Block,
     CompactionEnd, CompactionOutcome, CompactionStart, CompactionTrigger, Content, Draft, Event,
-    EventData, Failure, Header, InboxSpliced, LlmRetry, MessageId, PermissionMode, Route, Seq,
-    Session, SessionId, StepEnd, StepNumber, StepStart, SurfaceOp, TimedBlock, TitleSet, TodoItem,
-    TodoStatus, TodoWrite, ToolCall, ToolCallId, ToolResult, TurnEnd, TurnEndReason, TurnNumber,
-    TurnStart, UnixMillis, Usage, UserMessage, UserSource,
+    EventData, Failure, Header, InboxSpliced, InputQueue, LlmRetry, MessageId, PermissionMode,
+    Route, Seq, Session, SessionId, StepEnd, StepNumber, StepStart, SurfaceOp, TimedBlock,
+    TitleSet, TodoItem, TodoStatus, TodoWrite, ToolCall, ToolCallId, ToolResult, TurnEnd,
+    TurnEndReason, TurnNumber, TurnStart, UnixMillis, Usage, UserMessage, UserSource,
 };
 
 /// 2026-12-01T10:00:00Z.
@@ -144,11 +144,10 @@ fn unfinished(log: &mut Writing) {
         route: route(),
         usage: Usage::default(),
     });
-    log.say(InboxSpliced {
-        inserted: vec![user("u3", "Wait for me", UserSource::Human)],
-        removed: Vec::new(),
-        reason: String::new(),
-    });
+    log.say(InboxSpliced::queued(
+        user("u3", "Wait for me", UserSource::Human),
+        InputQueue::NextTurn,
+    ));
 }
 
 /// The sample with its answer and what led to it lost, brought to rest as a restart does.

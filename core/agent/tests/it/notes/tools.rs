@@ -47,7 +47,7 @@ impl Plugin for NoteTools {
         setup.add(ReadNote::NAME, tool::<ReadNote>(notes))?;
         let text = "Notes: find candidates with `search_notes`, then rely only on what `read_note` \
                     gives, and name its id as [id].";
-        Ok(setup.add(Self::NAME, Arc::new(PromptSection { text: text.to_owned() }))?)
+        Ok(setup.add(Self::NAME, Arc::new(PromptSection::verbatim(Self::NAME, 200, text)))?)
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) enum Play {
     /// Says that it got here, then is silent until the request is cancelled.
     Hang(Arc<Notify>),
     Panic,
+    /// Says that it got here ([`ScriptedModel::held`]), then waits to be let on.
+    Hold(Arc<Notify>),
 }
 
 pub(crate) fn text(text: &str) -> Vec<Play> {
@@ -78,11 +80,13 @@ pub(crate) struct ScriptedModel {
     clock: TestClock,
     answers: Arc<Mutex<VecDeque<Vec<Play>>>>,
     requests: Arc<Mutex<Vec<String>>>,
+    /// Told when an answer is held.
+    pub(crate) held: Arc<Notify>,
 }
 
 impl ScriptedModel {
     pub(super) fn new(clock: TestClock) -> Self {
-        Self { clock, answers: Arc::default(), requests: Arc::default() }
+        Self { clock, answers: Arc::default(), requests: Arc::default(), held: Arc::default() }
     }
 
     pub(crate) fn push(&self, answer: Vec<Play>) {
@@ -103,8 +107,17 @@ impl ModelAdapter for ScriptedModel {
     ) -> BoxStream<'static, Result<Chunk, ModelFailure>> {
         self.requests.lock().unwrap().push(outline(&request));
         let answer = self.answers.lock().unwrap().pop_front().expect("an answer is scripted");
-        let clock = self.clock.clone();
+        let (clock, held) = (self.clock.clone(), Arc::clone(&self.held));
         futures::stream::iter(answer)
+            .filter_map(move |play| {
+                let held = Arc::clone(&held);
+                async move {
+                    let Play::Hold(on) = &play else { return Some(play) };
+                    held.notify_one();
+                    on.notified().await;
+                    None
+                }
+            })
             .then(move |play| {
                 let (token, clock) = (token.clone(), clock.clone());
                 async move {
@@ -119,6 +132,7 @@ impl ModelAdapter for ScriptedModel {
                         }
                         Play::Fail(failure) => Err(failure),
                         Play::Panic => panic!("scripted"),
+                        Play::Hold(_) => unreachable!("filtered above"),
                         Play::Hang(reached) => {
                             reached.notify_one();
                             token.cancelled().await;

@@ -1,0 +1,144 @@
+//! Input that waits: for the next step of the running turn, or for a turn of its own.
+//!
+//! Every way in and out is on the log. A turn begins with all that waits for a step and the first
+//! that waits for a turn. Design: driver.
+
+use std::collections::VecDeque;
+
+use bridle_session::{InboxSpliced, InputQueue, MessageId, UserMessage};
+
+use super::Driver;
+use crate::mailbox::Epoch;
+use crate::update::{AgentUpdate, TurnOutcome};
+
+/// What waits, in the order in which it came.
+#[derive(Debug, Default)]
+pub(super) struct Inbox(VecDeque<Waiting>);
+
+#[derive(Debug)]
+struct Waiting {
+    message: UserMessage,
+    queue: InputQueue,
+    /// When it was sent, for input that somebody waits for. The rest wakes nobody.
+    epoch: Option<Epoch>,
+}
+
+/// Input on its way to the model.
+#[derive(Debug, Default)]
+pub(super) struct Claimed {
+    pub(super) messages: Vec<UserMessage>,
+    /// Of them, those whose end somebody waits for, in the order in which they came.
+    pub(super) awaited: Vec<MessageId>,
+}
+
+impl Inbox {
+    /// The input that begins the next turn: the oldest that wakes.
+    pub(super) fn waking(&self) -> Option<(MessageId, Epoch)> {
+        self.0.iter().find_map(|waiting| Some((waiting.message.id.clone(), waiting.epoch?)))
+    }
+
+    /// Whether something waits for the next step.
+    pub(super) fn has_next_step(&self) -> bool {
+        self.0.iter().any(|waiting| waiting.queue == InputQueue::NextStep)
+    }
+
+    fn remove(&mut self, id: &MessageId) {
+        self.0.retain(|waiting| waiting.message.id != *id);
+    }
+
+    fn claim(&mut self, begins_turn: bool) -> Claimed {
+        let is_turn = |waiting: &Waiting| waiting.queue == InputQueue::NextTurn;
+        let first_turn = begins_turn.then(|| self.0.iter().position(is_turn)).flatten();
+        let mut claimed = Claimed::default();
+        let mut turn_input = None;
+        for (place, waiting) in std::mem::take(&mut self.0).into_iter().enumerate() {
+            if is_turn(&waiting) && Some(place) != first_turn {
+                self.0.push_back(waiting);
+                continue;
+            }
+            claimed.awaited.extend(waiting.epoch.map(|_| waiting.message.id.clone()));
+            match waiting.queue {
+                InputQueue::NextStep => claimed.messages.push(waiting.message),
+                InputQueue::NextTurn => turn_input = Some(waiting.message),
+            }
+        }
+        claimed.messages.extend(turn_input);
+        claimed
+    }
+}
+
+impl Driver {
+    /// Takes input in.
+    pub(super) fn queue(&mut self, message: UserMessage, queue: InputQueue, epoch: Option<Epoch>) {
+        // A failed record is not lost: the turn's own barrier reports it.
+        self.record(InboxSpliced::queued(message.clone(), queue));
+        self.inbox.0.push_back(Waiting { message, queue, epoch });
+    }
+
+    /// What Bridle itself has to say before the next step; it wakes nobody.
+    pub(super) fn inject(&mut self, message: UserMessage) {
+        self.queue(message, InputQueue::NextStep, None);
+    }
+
+    /// Takes out what the next step begins with.
+    pub(super) fn claim(&mut self, begins_turn: bool) -> Claimed {
+        let claimed = self.inbox.claim(begins_turn);
+        let ids: Vec<_> = claimed.messages.iter().map(|message| message.id.clone()).collect();
+        if !ids.is_empty() {
+            self.unqueue(ids, "claimed");
+        }
+        claimed
+    }
+
+    /// Input that joins the turn between its steps.
+    pub(super) async fn claim_joining(&mut self) -> Vec<UserMessage> {
+        let claimed = self.claim(false);
+        for id in &claimed.awaited {
+            self.send(AgentUpdate::Joined { prompt: id.clone() }).await;
+        }
+        self.awaited.extend(claimed.awaited);
+        claimed.messages
+    }
+
+    /// Answers one input that was taken back by name; it need not wait for the turn that runs.
+    pub(super) async fn take_back(&mut self, id: &MessageId) {
+        let waits = self.inbox.0.iter().any(|waiting| {
+            waiting.message.id == *id
+                && waiting.epoch.is_some_and(|epoch| self.control.is_cancelled(id, epoch))
+        });
+        if waits {
+            self.answer_cancelled(vec![id.clone()]).await;
+        }
+    }
+
+    /// Answers the input that was cancelled before the model read it.
+    pub(super) async fn take_back_cancelled(&mut self) {
+        let cancelled = self.inbox.0.iter().filter(|waiting| {
+            waiting.epoch.is_some_and(|epoch| self.control.is_cancelled(&waiting.message.id, epoch))
+        });
+        let cancelled: Vec<_> = cancelled.map(|waiting| waiting.message.id.clone()).collect();
+        self.answer_cancelled(cancelled).await;
+    }
+
+    /// Answers all input that still waits, when the driver ends.
+    pub(super) async fn take_back_all(&mut self) {
+        let awaited = self.inbox.0.iter().filter(|waiting| waiting.epoch.is_some());
+        let awaited: Vec<_> = awaited.map(|waiting| waiting.message.id.clone()).collect();
+        self.answer_cancelled(awaited).await;
+    }
+
+    async fn answer_cancelled(&mut self, ids: Vec<MessageId>) {
+        if ids.is_empty() {
+            return;
+        }
+        self.unqueue(ids.clone(), "cancelled");
+        for id in ids {
+            self.inbox.remove(&id);
+            self.end(id, TurnOutcome::Cancelled).await;
+        }
+    }
+
+    fn unqueue(&mut self, removed: Vec<MessageId>, reason: &str) {
+        self.record(InboxSpliced::removed(removed, reason));
+    }
+}
