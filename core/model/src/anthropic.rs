@@ -3,13 +3,19 @@
 //! One adapter serves Anthropic and DeepSeek, whose dialect differs in few places, all decided by
 //! the catalogue row. It refuses to retry and to store; it turns one request into one stream.
 
+mod answer;
 mod block;
 mod decode;
 mod exchange;
 mod failure;
+mod history;
+mod names;
 mod plugin;
 mod request;
+mod schema;
 mod wire;
+
+use std::collections::{HashMap, VecDeque};
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
@@ -17,6 +23,7 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio_util::sync::CancellationToken;
 
+use self::decode::Decoder;
 use self::exchange::Exchange;
 use self::failure::Asked;
 pub(crate) use self::plugin::AnthropicWire;
@@ -64,6 +71,46 @@ impl AnthropicAdapter {
             (HeaderName::from_static("x-api-key"), key_value),
         ]);
         Ok(Self { http, url, headers, key, model })
+    }
+
+    /// The exact body that [`ModelAdapter::stream`] would send.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when the conversation has nothing to answer or two tools have one name,
+    /// `ContextOverflow` when it is larger than the provider's front door.
+    pub fn body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelFailure> {
+        self.build(request).map(|(body, _)| body)
+    }
+
+    /// Reads a recorded event stream that arrives in `pieces`, as an answer to a request without
+    /// renamed tools. What was sound before a failure is kept beside it.
+    pub fn replay<'a>(
+        &self,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> (Vec<Chunk>, Option<ModelFailure>) {
+        let mut decoder = self.decoder(HashMap::new());
+        let mut chunks = VecDeque::new();
+        let failed = pieces
+            .into_iter()
+            .try_for_each(|piece| decoder.push(self.asked(), piece, &mut chunks))
+            .err();
+        (chunks.into(), failed)
+    }
+
+    /// The body of a request, and our names of the tools that have another one in it.
+    fn build(
+        &self,
+        request: &ModelRequest,
+    ) -> Result<(Vec<u8>, HashMap<String, String>), ModelFailure> {
+        let mut series = request::series(request.cache().take(), &self.model, request)?;
+        let body = series.body(&self.model, request);
+        let own_names = series.tools().own_names().clone();
+        request.cache().put(series);
+        Ok((body?, own_names))
+    }
+
+    fn decoder(&self, own_names: HashMap<String, String>) -> Decoder {
+        Decoder::new(self.model.max_output, own_names)
     }
 
     fn asked(&self) -> Asked<'_> {

@@ -55,6 +55,9 @@ pub struct CatalogueModel {
     pub effort: bool,
     /// Whether it reads images.
     pub vision: bool,
+    /// Whether it takes system messages behind the first message.
+    #[serde(default)]
+    pub system_messages: bool,
 }
 
 impl CatalogueModel {
@@ -154,6 +157,7 @@ impl Catalogue {
             thinking: Thinking::Provider,
             effort: false,
             vision: false,
+            system_messages: false,
         })
     }
 }

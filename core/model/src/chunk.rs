@@ -1,6 +1,6 @@
 //! The provider-neutral pieces of a streamed answer.
 
-use bridle_session::{Block, Usage};
+use bridle_session::{Block, OpaqueBlock, Usage};
 
 /// One piece of an answer, in the order the provider sent it.
 #[derive(Clone, Debug)]
@@ -38,6 +38,14 @@ pub enum Chunk {
         /// The piece.
         json: String,
     },
+    /// The provider's own form of a block that ends with the next chunk, sent where the block
+    /// keeps only a part of it. It is stored beside the block and returned in its place.
+    OwnForm {
+        /// The block.
+        index: u32,
+        /// The JSON of the block as the provider wrote it.
+        raw: OpaqueBlock,
+    },
     /// A block is complete, exactly as it must be stored and returned.
     BlockEnd {
         /// The block.
@@ -45,10 +53,21 @@ pub enum Chunk {
         /// Its final form.
         block: Block,
     },
+    /// Why the model refuses.
+    Refusal(Refusal),
     /// Usage, cumulative for this request.
     Usage(Usage),
     /// The answer is complete; nothing follows.
     Stop(StopReason),
+}
+
+/// What a provider says of a refusal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The provider's word for what was refused, e.g. `cyber`; many refusals have none.
+    pub category: Option<String>,
+    /// A sentence for a person.
+    pub explanation: Option<String>,
 }
 
 /// What a block is, known when it begins.

@@ -23,11 +23,11 @@ pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits, Wire};
 pub use anthropic::AnthropicAdapter;
 pub use assembler::{Assembled, Assembler, Fresh};
 pub use catalogue::{Catalogue, CatalogueModel, CatalogueProvider, Dialect, Thinking};
-pub use chunk::{BlockKind, Chunk, StopReason};
+pub use chunk::{BlockKind, Chunk, Refusal, StopReason};
 pub use failure::{FailureCode, ModelFailure};
 pub use http::{HttpClient, Secret};
 pub use prefix::{PrefixGuard, PrefixHash, PrefixStep};
-pub use request::{Effort, ModelRequest, ToolSpec};
+pub use request::{Effort, ModelRequest, RequestCache, ToolSpec};
 pub use retry::RetryPolicy;
 #[cfg(fuzzing)]
 pub use sse::fuzz_sse;

@@ -136,7 +136,7 @@ fn write(
     Ok(())
 }
 
-fn hash_of_tools(tools: &[ToolSpec]) -> PrefixHash {
+pub(crate) fn hash_of_tools(tools: &[ToolSpec]) -> PrefixHash {
     let mut hasher = blake3::Hasher::new();
     for tool in tools {
         for text in [&tool.name, &tool.description, tool.input_schema.get()] {

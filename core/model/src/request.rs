@@ -1,7 +1,9 @@
 //! A model request in neutral words. It can only be built from a projection, so whatever a model
 //! sees is in the log.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bridle_session::{Projection, Seq};
 use serde_json::value::RawValue;
@@ -9,12 +11,13 @@ use serde_json::value::RawValue;
 /// A tool as a model is told of it.
 #[derive(Clone, Debug)]
 pub struct ToolSpec {
-    /// The name: `[a-zA-Z0-9_-]{1,64}`.
+    /// The name. One that a provider does not take gets another on its wire, and calls come back
+    /// under this one.
     pub name: String,
     /// What it does, for the model.
     pub description: String,
-    /// The JSON Schema of its arguments (an object schema), serialised once so that its bytes
-    /// never change within a series.
+    /// The JSON Schema of its arguments, serialised once so that its bytes never change within a
+    /// series. What a provider refuses of it is not sent to that provider.
     pub input_schema: Box<RawValue>,
 }
 
@@ -36,6 +39,7 @@ pub struct ModelRequest {
     tools: Arc<[ToolSpec]>,
     effort: Option<Effort>,
     reasoning_since: Seq,
+    cache: RequestCache,
 }
 
 impl ModelRequest {
@@ -49,7 +53,14 @@ impl ModelRequest {
         effort: Option<Effort>,
         reasoning_since: Seq,
     ) -> Self {
-        Self { projection, tools, effort, reasoning_since }
+        let cache = RequestCache::default();
+        Self { projection, tools, effort, reasoning_since, cache }
+    }
+
+    /// The same request, built from where the last one of the session with this cache ended.
+    #[must_use]
+    pub fn with_cache(self, cache: &RequestCache) -> Self {
+        Self { cache: cache.clone(), ..self }
     }
 
     /// What the model reads.
@@ -70,5 +81,33 @@ impl ModelRequest {
     /// The effort asked for.
     pub fn effort(&self) -> Option<Effort> {
         self.effort
+    }
+
+    /// What the wire kept of the last request.
+    pub(crate) fn cache(&self) -> &RequestCache {
+        &self.cache
+    }
+}
+
+/// What a wire keeps of a session's last request, so that the next one costs only what is new.
+/// Cloning shares it. It only saves time: a request is the same without it.
+#[derive(Clone, Default)]
+pub struct RequestCache(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
+
+impl RequestCache {
+    /// Takes out what a wire put in; of another wire's there is nothing.
+    pub(crate) fn take<T: Any>(&self) -> Option<T> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        kept.downcast().ok().map(|kept| *kept)
+    }
+
+    pub(crate) fn put<T: Any + Send>(&self, kept: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(kept));
+    }
+}
+
+impl fmt::Debug for RequestCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RequestCache")
     }
 }

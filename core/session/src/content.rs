@@ -91,6 +91,11 @@ pub struct TimedBlock {
     pub ended_at: UnixMillis,
     /// The block itself.
     pub block: Block,
+    /// The block as its provider wrote it, where `block` keeps only a part of it (citations,
+    /// fields that Bridle does not know). It goes back in the place of `block`, to its own provider
+    /// only, and is shown to nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<Box<OpaqueBlock>>,
 }
 
 /// One block of an assistant message.
@@ -124,7 +129,8 @@ pub enum Block {
         /// The argument text as the model wrote it; not necessarily valid JSON.
         arguments: String,
     },
-    /// A block that Bridle does not understand; returned to its own provider verbatim.
+    /// A block that Bridle does not understand; returned to its own provider verbatim, or not at
+    /// all where the provider is not known to take it back.
     Opaque {
         /// The block's JSON text.
         raw: Box<OpaqueBlock>,

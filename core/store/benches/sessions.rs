@@ -272,7 +272,7 @@ fn calls(session: &mut Session, large: usize, rng: &mut Rng) {
         Draft::new(AssistantMessage {
             id: MessageId::new(format!("msg_{at}")),
             blocks: blocks
-                .map(|block| TimedBlock { started_at: time, ended_at: time, block })
+                .map(|block| TimedBlock { started_at: time, ended_at: time, block, raw: None })
                 .collect(),
             route: Route::parse("anthropic/claude-sonnet-5-5").unwrap(),
             stop: "tool_use".to_owned(),

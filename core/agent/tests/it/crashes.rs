@@ -139,6 +139,7 @@ fn piece(text: &str, continues: bool) -> Draft {
             started_at,
             ended_at,
             block: Block::Text { text: text.to_owned() },
+            raw: None,
         }],
         route: route("one"),
         usage: Usage::default(),

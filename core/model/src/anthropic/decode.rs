@@ -3,18 +3,18 @@
 //! Unknown events, deltas and blocks are tolerated, as the provider asks of its readers; a stream
 //! that contradicts itself is refused. Nothing of a block is trusted before its end.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use bridle_session::{Block, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::block::OpenBlock;
+use super::block::{EndedBlock, OpenBlock};
 use super::failure::{self, Asked};
 use super::wire;
 use crate::sse::{EventTooLarge, MAX_EVENT_BYTES, SseEvent, SseParser};
-use crate::{Chunk, FailureCode, ModelFailure, StopReason};
+use crate::{Chunk, FailureCode, ModelFailure, Refusal, StopReason};
 
 /// The most bytes that one answer's stream may have; the longest real answer is far below.
 const MAX_STREAM_BYTES: usize = 256 << 20;
@@ -30,13 +30,15 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// `max_output` is what the request allowed, in tokens.
-    pub(super) fn new(max_output: u64) -> Self {
+    /// `max_output` is what the request allowed, in tokens; `own_names` are the names of tools
+    /// that have another one on the wire.
+    pub(super) fn new(max_output: u64, own_names: HashMap<String, String>) -> Self {
         Self {
             sse: SseParser::new(),
             received: 0,
             answer: Answer {
                 max_output,
+                own_names,
                 message_id: None,
                 usage: Usage::default(),
                 open: Vec::new(),
@@ -95,6 +97,7 @@ fn part<'a, T: Deserialize<'a>>(
 
 struct Answer {
     max_output: u64,
+    own_names: HashMap<String, String>,
     /// Set by `message_start`.
     message_id: Option<String>,
     usage: Usage,
@@ -166,7 +169,7 @@ impl Answer {
         }
         let raw: &RawValue = part("content_block", body.content_block)?;
         let message_id = self.message_id.as_deref().unwrap_or_default();
-        let block = OpenBlock::start(raw, || format!("{message_id}_{index}"))?;
+        let block = OpenBlock::start(raw, || format!("{message_id}_{index}"), &self.own_names)?;
         out.push_back(Chunk::BlockStart { index, kind: block.kind() });
         out.extend(block.first_piece(index));
         self.open.push((index, block));
@@ -197,11 +200,12 @@ impl Answer {
             return Err(malformed(format_args!("block {index} ended without having begun")));
         };
         let (_, block) = self.open.swap_remove(at);
-        let block = block.finish()?;
+        let EndedBlock { block, own_form } = block.finish()?;
         if let Block::ToolCall { arguments, .. } = &block {
             let whole = serde_json::from_str::<serde_json::Map<String, Value>>(arguments).is_ok();
             self.last_call = Some(if whole { LastCall::Whole } else { LastCall::Broken });
         }
+        out.extend(own_form.map(|raw| Chunk::OwnForm { index, raw }));
         out.push_back(Chunk::BlockEnd { index, block });
         Ok(())
     }
@@ -211,9 +215,14 @@ impl Answer {
         body: &wire::Event<'_>,
         out: &mut VecDeque<Chunk>,
     ) -> Result<(), ModelFailure> {
-        let delta: wire::MessageDelta = part("delta", body.delta)?;
+        let delta: wire::MessageDelta<'_> = part("delta", body.delta)?;
         if delta.stop_reason.is_some() {
             self.stop_reason = delta.stop_reason;
+        }
+        // A reason in an unknown shape is still a refusal.
+        let details = delta.stop_details.map(|raw| serde_json::from_str(raw.get()));
+        if let Some(Ok(wire::StopDetails { category, explanation })) = details {
+            out.push_back(Chunk::Refusal(Refusal { category, explanation }));
         }
         self.count(body.usage);
         out.push_back(Chunk::Usage(self.usage));

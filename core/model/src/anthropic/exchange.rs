@@ -3,7 +3,7 @@
 //! Owns the connection for the time of the call. Whatever ends the call early drops the response,
 //! and with it the connection.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use tokio_util::sync::CancellationToken;
 
+use super::AnthropicAdapter;
 use super::decode::Decoder;
 use super::failure::{self, Head};
-use super::{AnthropicAdapter, request};
 use crate::{Chunk, FailureCode, ModelFailure, ModelRequest};
 
 /// The most bytes that are read of an error's body.
@@ -47,7 +47,7 @@ impl Exchange {
         request: ModelRequest,
         token: CancellationToken,
     ) -> Self {
-        let decoder = Decoder::new(adapter.model.max_output);
+        let decoder = adapter.decoder(HashMap::new());
         Self {
             adapter,
             token,
@@ -104,9 +104,10 @@ impl Exchange {
     }
 
     /// Sends the request and looks at the head of the answer.
-    async fn open(&self, request: &ModelRequest) -> Result<Phase, ModelFailure> {
+    async fn open(&mut self, request: &ModelRequest) -> Result<Phase, ModelFailure> {
+        let (body, own_names) = self.adapter.build(request)?;
+        self.decoder = self.adapter.decoder(own_names);
         let adapter = &self.adapter;
-        let body = request::body(&adapter.model, request)?;
         let client = self.guard(adapter.http.client_for(&adapter.url)).await??;
         let send =
             client.post(adapter.url.clone()).headers(adapter.headers.clone()).body(body).send();

@@ -121,7 +121,7 @@ async fn a_prompt_is_sent_and_its_answer_streams() {
     ] {
         assert!(head.lines().any(|header| header == line), "{line} is missing in {head}");
     }
-    expect_test::expect![[r#"{"model":"claude-sonnet-5-5","max_tokens":128000,"stream":true,"thinking":{"type":"adaptive","display":"summarized"},"cache_control":{"type":"ephemeral"},"system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]}"#]].assert_eq(&body);
+    expect_test::expect![[r#"{"model":"claude-sonnet-5-5","max_tokens":128000,"stream":true,"thinking":{"type":"adaptive","display":"summarized"},"cache_control":{"type":"ephemeral"},"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"Hi"}]}]}"#]].assert_eq(&body);
 }
 
 #[test]

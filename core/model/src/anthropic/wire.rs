@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A request. `messages` comes last, so that all of one request but its end is the start of the
-/// next one.
+/// A request without its messages, which come last, so that all of one request but its end is the
+/// start of the next one.
 #[derive(Serialize)]
-pub(super) struct Request<'a> {
+pub(super) struct Head<'a> {
     pub(super) model: &'a str,
     pub(super) max_tokens: u64,
     pub(super) stream: bool,
@@ -21,11 +21,19 @@ pub(super) struct Request<'a> {
     pub(super) output_config: Option<OutputConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cache_control: Option<CacheControl>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) system: Vec<Part<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tools: Vec<Tool<'a>>,
-    pub(super) messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) system: Option<[SystemText<'a>; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tools: Option<&'a RawValue>,
+}
+
+/// The system prompt.
+#[derive(Serialize)]
+pub(super) struct SystemText<'a> {
+    pub(super) r#type: &'static str,
+    pub(super) text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
@@ -48,7 +56,7 @@ pub(super) struct CacheControl {
 pub(super) struct Tool<'a> {
     pub(super) name: &'a str,
     pub(super) description: &'a str,
-    pub(super) input_schema: &'a RawValue,
+    pub(super) input_schema: Cow<'a, RawValue>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +70,7 @@ pub(super) struct Message<'a> {
 pub(super) enum Role {
     User,
     Assistant,
+    System,
 }
 
 /// One block of a message.
@@ -90,8 +99,20 @@ pub(super) enum Part<'a> {
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
+    /// A block as the provider wrote it.
     #[serde(untagged)]
-    Opaque(&'a RawValue),
+    Verbatim(&'a RawValue),
+}
+
+/// What a block of the provider's own says of its place among others.
+#[derive(Deserialize)]
+pub(super) struct BlockHead<'a> {
+    #[serde(borrow)]
+    pub(super) r#type: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub(super) tool_use_id: Option<Cow<'a, str>>,
 }
 
 /// Any event of the stream. One flat shape whose parts stay unread until the type says which of
@@ -149,12 +170,24 @@ pub(super) struct BlockDelta<'a> {
     pub(super) thinking: Option<String>,
     pub(super) partial_json: Option<String>,
     pub(super) signature: Option<String>,
+    #[serde(borrow)]
+    pub(super) citation: Option<&'a RawValue>,
 }
 
 /// The `delta` of `message_delta`.
 #[derive(Deserialize)]
-pub(super) struct MessageDelta {
+pub(super) struct MessageDelta<'a> {
     pub(super) stop_reason: Option<String>,
+    #[serde(borrow)]
+    pub(super) stop_details: Option<&'a RawValue>,
+}
+
+/// Why a model refused.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct StopDetails {
+    pub(super) category: Option<String>,
+    pub(super) explanation: Option<String>,
 }
 
 /// Token counts; every one may be missing.

@@ -99,7 +99,7 @@ pub(crate) fn user(text: &str) -> Draft {
 }
 
 pub(crate) fn timed(block: Block) -> TimedBlock {
-    TimedBlock { started_at: UnixMillis(1), ended_at: UnixMillis(2), block }
+    TimedBlock { started_at: UnixMillis(1), ended_at: UnixMillis(2), block, raw: None }
 }
 
 pub(crate) fn answer_message(

@@ -135,7 +135,7 @@ fn answer(calls: &[ToolCallId], text: String) -> Draft {
     Draft::new(AssistantMessage {
         id: MessageId::new("answer"),
         blocks: blocks
-            .map(|block| TimedBlock { started_at: time, ended_at: time, block })
+            .map(|block| TimedBlock { started_at: time, ended_at: time, block, raw: None })
             .collect(),
         route: Route::parse("demo/scripted").unwrap(),
         stop: "end_turn".to_owned(),

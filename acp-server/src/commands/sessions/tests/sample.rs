@@ -35,7 +35,12 @@ fn route() -> Route {
 }
 
 fn timed(block: Block, millis: u64) -> TimedBlock {
-    TimedBlock { started_at: UnixMillis(START), ended_at: UnixMillis(START + millis), block }
+    TimedBlock {
+        started_at: UnixMillis(START),
+        ended_at: UnixMillis(START + millis),
+        block,
+        raw: None,
+    }
 }
 
 /// Two turns: one with a retry, a question, an edit, a list and a compaction behind it; one that is

@@ -10,7 +10,7 @@ use crate::Secret;
 fn decode(events: &[Value]) -> Result<Vec<Chunk>, ModelFailure> {
     let key = Secret::new("");
     let asked = Asked { provider: "anthropic", model: "m", key: &key };
-    let mut decoder = Decoder::new(100);
+    let mut decoder = Decoder::new(100, HashMap::new());
     let mut chunks = VecDeque::new();
     for event in events {
         decoder.push(asked, format!("data: {event}\n\n").as_bytes(), &mut chunks)?;
@@ -152,7 +152,7 @@ fn an_unknown_block_is_kept_byte_for_byte_but_for_its_streamed_input() {
     let key = Secret::new("");
     let asked = Asked { provider: "anthropic", model: "m", key: &key };
     let raw_of = |deltas: &[Value]| {
-        let mut decoder = Decoder::new(100);
+        let mut decoder = Decoder::new(100, HashMap::new());
         let mut chunks = VecDeque::new();
         let events = deltas.iter().map(Value::to_string).chain([end(0).to_string()]);
         for event in [start().to_string(), started.clone()].into_iter().chain(events) {
@@ -172,12 +172,102 @@ fn an_unknown_block_is_kept_byte_for_byte_but_for_its_streamed_input() {
 }
 
 #[test]
+fn what_a_block_does_not_keep_is_kept_beside_it() {
+    let own_form = |blocks: &[Value]| {
+        let chunks = decode(&answer(blocks)).unwrap();
+        let form = chunks.iter().find_map(|chunk| match chunk {
+            Chunk::OwnForm { raw, .. } => Some(raw.json().to_owned()),
+            _ => None,
+        });
+        form.unwrap_or_default()
+    };
+    let citation = |cited: &str| {
+        delta(0, json!({"type": "citations_delta", "citation": {"cited_text": cited, "n": 1.0}}))
+    };
+    let piece =
+        |kind: &str, field: &str, piece: &str| delta(0, json!({"type": kind, field: piece}));
+    let cited = [
+        block(0, json!({"type": "text", "text": "", "citations": []})),
+        piece("text_delta", "text", "Hel"),
+        citation("a"),
+        piece("text_delta", "text", "lo"),
+        citation("b"),
+        end(0),
+    ];
+    expect![[r#"{"type":"text","text":"Hello","citations":[{"cited_text":"a","n":1.0},{"cited_text":"b","n":1.0}]}"#]]
+        .assert_eq(&own_form(&cited));
+    let called = json!({"type": "tool_use", "id": "a", "name": "t", "input": {}, "caller": {"type": "direct"}});
+    let arguments = piece("input_json_delta", "partial_json", "{\"x\": 1.0}");
+    expect![[
+        r#"{"type":"tool_use","id":"a","name":"t","input":{"x": 1.0},"caller":{"type":"direct"}}"#
+    ]]
+    .assert_eq(&own_form(&[block(0, called.clone()), arguments, end(0)]));
+    let thought = json!({"type": "thinking", "thinking": "", "signature": "", "v": 2});
+    expect![[r#"{"type":"thinking","thinking":"Hm","signature":"s","v":2}"#]].assert_eq(&own_form(
+        &[
+            block(0, thought),
+            piece("thinking_delta", "thinking", "Hm"),
+            piece("signature_delta", "signature", "s"),
+            end(0),
+        ],
+    ));
+    let broken = piece("input_json_delta", "partial_json", "{\"x");
+    assert_eq!(own_form(&[block(0, called), broken, end(0)]), "", "it cannot go back as it came");
+    let plain = json!({"type": "text", "text": "a", "citations": null});
+    assert_eq!(own_form(&[block(0, plain), end(0)]), "");
+}
+
+#[test]
+fn what_the_provider_says_of_a_refusal_is_kept() {
+    let refused = |details: Value| {
+        let stop = json!({"type": "message_delta", "usage": {"output_tokens": 1},
+            "delta": {"stop_reason": "refusal", "stop_details": details}});
+        let mut chunks = decode(&[start(), stop, json!({"type": "message_stop"})]).unwrap();
+        assert!(matches!(chunks.pop(), Some(Chunk::Stop(StopReason::Refusal))));
+        chunks.into_iter().find_map(|chunk| match chunk {
+            Chunk::Refusal(refusal) => Some((refusal.category, refusal.explanation)),
+            _ => None,
+        })
+    };
+    let words = (Some("cyber".to_owned()), Some("No.".to_owned()));
+    let details = json!({"type": "refusal", "category": "cyber", "explanation": "No.", "x": 1});
+    assert_eq!(refused(details), Some(words));
+    assert_eq!(refused(json!({"category": null})), Some((None, None)));
+    assert_eq!(refused(json!("odd")), None);
+    assert_eq!(refused(Value::Null), None);
+}
+
+#[test]
+fn a_renamed_tool_is_called_by_its_own_name() {
+    let key = Secret::new("");
+    let asked = Asked { provider: "anthropic", model: "m", key: &key };
+    let names = HashMap::from([("fs_read_1".to_owned(), "fs/read".to_owned())]);
+    let mut decoder = Decoder::new(100, names);
+    let mut chunks = VecDeque::new();
+    for event in [
+        start(),
+        block(0, json!({"type": "tool_use", "id": "a", "name": "fs_read_1", "input": {}})),
+        end(0),
+    ] {
+        decoder.push(asked, format!("data: {event}\n\n").as_bytes(), &mut chunks).unwrap();
+    }
+    let names: Vec<_> = chunks
+        .iter()
+        .filter_map(|chunk| match chunk {
+            Chunk::BlockStart { kind: crate::BlockKind::ToolCall { name, .. }, .. } => Some(name),
+            Chunk::BlockEnd { block: Block::ToolCall { name, .. }, .. } => Some(name),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(names, ["fs/read", "fs/read"]);
+}
+
+#[test]
 fn what_is_unknown_is_ignored() {
     let known = [block(0, json!({"type": "text", "text": "a"})), end(0)];
     let with_unknown = [
         json!({"type": "future_event", "index": 7, "error": 3, "delta": [], "message": null}),
         known[0].clone(),
-        delta(0, json!({"type": "citations_delta", "citation": {"url": "u"}})),
         delta(0, json!({"type": "future_delta", "text": {"not": "a string"}})),
         known[1].clone(),
     ];

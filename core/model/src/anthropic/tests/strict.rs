@@ -56,7 +56,7 @@ impl Talk {
             is_whole |= matches!(chunk, Chunk::Stop(_));
             assembler.push(&chunk, UnixMillis(1));
         }
-        let Assembled { blocks, stop, usage } =
+        let Assembled { blocks, stop, usage, .. } =
             if is_whole { assembler.finish() } else { assembler.finish_interrupted(UnixMillis(1)) };
         self.append(AssistantMessage {
             id: MessageId::new("a"),

@@ -1,0 +1,247 @@
+//! A stored answer as it goes back to a provider: byte for byte what the same model wrote, and of
+//! another model's only what it said and did.
+//!
+//! Reasoning is bound to all that stands before it, also within its answer. So it goes back as it
+//! came or not at all, and not at all behind a block that cannot go back.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use bridle_session::{AssistantMessage, Block, OpaqueBlock, TimedBlock};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::history::text_part;
+use super::names::{ToolTable, is_legal};
+use super::wire::{BlockHead, Part};
+use crate::StopReason;
+use crate::catalogue::{CatalogueModel, Dialect};
+
+/// How deep the arguments of a call may be nested; a provider's reader has a limit too, for the
+/// whole request.
+const MAX_DEPTH: usize = 100;
+
+/// Who reads answers, and how.
+pub(super) struct Reader<'s> {
+    pub(super) model: &'s CatalogueModel,
+    pub(super) tools: &'s ToolTable,
+    /// Whether the answer belongs to the current series.
+    pub(super) in_series: bool,
+}
+
+/// What of an answer goes back.
+pub(super) struct Read<'a> {
+    /// Empty when there is nothing.
+    pub(super) content: Vec<Part<'a>>,
+    /// The provider paused in it, and it is whole.
+    pub(super) is_paused: bool,
+}
+
+/// One block's way back.
+enum Returned<'a> {
+    Part(Part<'a>),
+    /// A blank text, which may not go back and which nothing depends on.
+    Blank,
+    Lost,
+}
+
+impl Reader<'_> {
+    /// `claim_id` gives each call the id that it has on the wire.
+    pub(super) fn read<'a>(
+        &self,
+        answer: &'a AssistantMessage,
+        mut claim_id: impl FnMut(&str) -> String,
+    ) -> Read<'a> {
+        let is_own = *answer.route.provider == *self.model.provider
+            && *answer.route.model == *self.model.id
+            && self.in_series;
+        let is_paused = answer.stop == StopReason::Pause.as_str() && !answer.interrupted;
+        let partners = if is_own { Partners::of(answer, is_paused) } else { Partners::default() };
+        let mut content = Vec::with_capacity(answer.blocks.len());
+        let mut is_whole = is_own;
+        for timed in &answer.blocks {
+            let returned = match &timed.block {
+                Block::Text { text } => self.text(timed, text, is_own),
+                // Nobody ran them.
+                Block::ToolCall { .. } if answer.interrupted => Returned::Lost,
+                Block::ToolCall { id, name, arguments } => {
+                    let wire_id = claim_id(id.as_str());
+                    let own_form = raw_of(timed).filter(|_| is_own && wire_id == id.as_str());
+                    Returned::Part(own_form.map_or_else(
+                        || Part::ToolUse {
+                            id: wire_id.into(),
+                            name: self.tools.wire_name(name).into_owned().into(),
+                            input: input(arguments),
+                        },
+                        Part::Verbatim,
+                    ))
+                }
+                block if is_whole => self.bound(block, timed, &partners),
+                _ => Returned::Lost,
+            };
+            match returned {
+                Returned::Part(part) => content.push(part),
+                Returned::Blank => {}
+                Returned::Lost => is_whole = false,
+            }
+        }
+        let ends_well = !content.last().is_some_and(is_reasoning);
+        self.finish(&mut content);
+        Read { is_paused: is_paused && is_whole && ends_well, content }
+    }
+
+    fn text<'a>(&self, timed: &'a TimedBlock, text: &'a str, is_own: bool) -> Returned<'a> {
+        match raw_of(timed).filter(|_| is_own && !text.trim().is_empty()) {
+            Some(raw) => Returned::Part(Part::Verbatim(raw)),
+            None => text_part(Cow::Borrowed(text)).map_or(Returned::Blank, Returned::Part),
+        }
+    }
+
+    /// A block that only its own model can read, behind the prefix that it was made for.
+    fn bound<'a>(
+        &self,
+        block: &'a Block,
+        timed: &'a TimedBlock,
+        partners: &Partners<'_>,
+    ) -> Returned<'a> {
+        let part = match block {
+            Block::Thinking { text, signature } => {
+                let signature = signature.as_deref();
+                let is_signed = signature.is_some_and(|signature| !signature.is_empty());
+                let may_return = is_signed || self.model.dialect == Dialect::DeepSeek;
+                let neutral = Part::Thinking { thinking: text, signature };
+                may_return.then(|| raw_of(timed).map_or(neutral, Part::Verbatim))
+            }
+            Block::RedactedThinking { data } => {
+                let neutral = Part::RedactedThinking { data };
+                Some(raw_of(timed).map_or(neutral, Part::Verbatim))
+            }
+            Block::Opaque { raw } if self.model.dialect == Dialect::Anthropic => {
+                partners.returnable(raw).map(Part::Verbatim)
+            }
+            Block::Opaque { .. } | Block::Text { .. } | Block::ToolCall { .. } => None,
+        };
+        part.map_or(Returned::Lost, Returned::Part)
+    }
+
+    /// What a provider demands of an answer as a whole.
+    fn finish(&self, content: &mut Vec<Part<'_>>) {
+        // Providers refuse an answer that ends in reasoning; without what it led to it says
+        // nothing.
+        while content.last().is_some_and(is_reasoning) {
+            content.pop();
+        }
+        let wants_reasoning = self.model.dialect == Dialect::DeepSeek && !content.is_empty();
+        if wants_reasoning && !content.iter().any(|part| matches!(part, Part::Thinking { .. })) {
+            // DeepSeek refuses a conversation with tools in which an answer lacks the field, even
+            // where there was no reasoning.
+            content.insert(0, Part::Thinking { thinking: "", signature: None });
+        }
+    }
+}
+
+fn is_reasoning(part: &Part<'_>) -> bool {
+    match part {
+        Part::Thinking { .. } | Part::RedactedThinking { .. } => true,
+        Part::Verbatim(raw) => serde_json::from_str::<BlockHead<'_>>(raw.get())
+            .is_ok_and(|head| matches!(&*head.r#type, "thinking" | "redacted_thinking")),
+        _ => false,
+    }
+}
+
+/// The provider's own form of a block, where there is one that can be read.
+fn raw_of(timed: &TimedBlock) -> Option<&RawValue> {
+    timed.raw.as_deref().and_then(object)
+}
+
+fn object(raw: &OpaqueBlock) -> Option<&RawValue> {
+    let is_object =
+        is_shallow(raw.json()) && serde_json::from_str::<Map<String, Value>>(raw.json()).is_ok();
+    is_object.then(|| serde_json::from_str(raw.json()).ok()).flatten()
+}
+
+/// The blocks of the provider's own tools: each call needs its result, and each result its call.
+#[derive(Default)]
+struct Partners<'a> {
+    calls: HashSet<Cow<'a, str>>,
+    results: HashSet<Cow<'a, str>>,
+    /// Where the provider paused, the last call has no result yet.
+    is_paused: bool,
+}
+
+impl<'a> Partners<'a> {
+    fn of(answer: &'a AssistantMessage, is_paused: bool) -> Self {
+        let mut partners = Self { is_paused, ..Self::default() };
+        for timed in &answer.blocks {
+            let Block::Opaque { raw } = &timed.block else { continue };
+            let Ok(head) = serde_json::from_str::<BlockHead<'_>>(raw.json()) else { continue };
+            if is_server_call(&head.r#type) {
+                partners.calls.extend(head.id);
+            } else if is_server_result(&head.r#type) {
+                partners.results.extend(head.tool_use_id);
+            }
+        }
+        partners
+    }
+
+    /// Kinds that the provider is known to take back; one that is unknown could make it refuse
+    /// every later request.
+    fn returnable<'b>(&self, raw: &'b OpaqueBlock) -> Option<&'b RawValue> {
+        let head: BlockHead<'_> = serde_json::from_str(raw.json()).ok()?;
+        let kind = &*head.r#type;
+        let fits = if is_server_call(kind) {
+            let id = head.id.filter(|id| is_legal(id))?;
+            self.is_paused || self.results.contains(&id)
+        } else if is_server_result(kind) {
+            self.calls.contains(&head.tool_use_id?)
+        } else {
+            kind == "container_upload"
+        };
+        if !fits {
+            tracing::warn!(kind, "a block of the provider is left out of the request");
+        }
+        fits.then(|| object(raw)).flatten()
+    }
+}
+
+fn is_server_call(kind: &str) -> bool {
+    matches!(kind, "server_tool_use" | "mcp_tool_use")
+}
+
+fn is_server_result(kind: &str) -> bool {
+    kind != "tool_result" && kind.ends_with("_tool_result")
+}
+
+/// The arguments exactly as the model wrote them when they are a JSON object; otherwise an object
+/// that shows the model what it wrote.
+pub(super) fn input(arguments: &str) -> Cow<'_, RawValue> {
+    let text = arguments.trim();
+    // Reading the whole value also refuses what a skim lets pass, such as a lone surrogate.
+    if is_shallow(text)
+        && serde_json::from_str::<Map<String, Value>>(text).is_ok()
+        && let Ok(raw) = serde_json::from_str(text)
+    {
+        return Cow::Borrowed(raw);
+    }
+    let substitute = match text {
+        "" => serde_json::value::to_raw_value(&Map::new()),
+        _ => serde_json::value::to_raw_value(&serde_json::json!({ "_invalid": arguments })),
+    };
+    substitute.map_or_else(|_| Cow::Borrowed(RawValue::NULL), Cow::Owned)
+}
+
+/// Whether a JSON text nests no deeper than [`MAX_DEPTH`].
+fn is_shallow(json: &str) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    json.bytes().all(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth = depth.saturating_add(1),
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth <= MAX_DEPTH
+    })
+}
