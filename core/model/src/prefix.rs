@@ -6,6 +6,7 @@
 //! what is new since the last request, plus a comparison of positions. It knows nothing of a wire,
 //! and it refuses nothing: the driver decides what a changed prefix means.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use bridle_session::{Message, Seq};
@@ -39,7 +40,10 @@ pub enum PrefixStep {
     ToolsChanged,
     /// Reasoning of another part of the conversation is sent back: a new series.
     SeriesChanged,
-    /// A message that was sent is gone, moved or replaced.
+    /// Messages at its end are gone, and what stands in their place is new. No answer that stays
+    /// stood behind them, so none has lost its prefix.
+    TailCut,
+    /// A message that was sent is gone, moved or replaced, and one behind it is still sent.
     MessagesChanged,
 }
 
@@ -72,8 +76,7 @@ impl PrefixGuard {
             None => PrefixStep::First,
             Some(last) if last.tools != tools => PrefixStep::ToolsChanged,
             Some(last) if last.since != request.reasoning_since() => PrefixStep::SeriesChanged,
-            Some(last) if !last.is_start_of(request) => PrefixStep::MessagesChanged,
-            Some(_) => PrefixStep::Grown,
+            Some(last) => last.compare(request),
         };
         let last = match step {
             PrefixStep::Grown => self.last.take(),
@@ -99,9 +102,16 @@ impl Followed {
         Self { tools, since, entries: Vec::new(), hasher }
     }
 
-    fn is_start_of(&self, request: &ModelRequest) -> bool {
-        let mut entries = request.projection().entries().map(|(seq, _)| seq);
-        self.entries.iter().all(|known| entries.next() == Some(*known))
+    fn compare(&self, request: &ModelRequest) -> PrefixStep {
+        let mut sent = request.projection().entries().map(|(seq, _)| seq).peekable();
+        let mut known = self.entries.iter().peekable();
+        while known.next_if(|known| sent.next_if_eq(*known).is_some()).is_some() {}
+        let gone: HashSet<&Seq> = known.collect();
+        match gone.is_empty() {
+            true => PrefixStep::Grown,
+            false if sent.any(|seq| gone.contains(&seq)) => PrefixStep::MessagesChanged,
+            false => PrefixStep::TailCut,
+        }
     }
 
     fn grow(&mut self, request: &ModelRequest) {
@@ -222,6 +232,29 @@ mod tests {
         let surface = Some(SurfaceOp::Replace { first: at, last: at, covers: vec![at] });
         session.append(Draft { data: system.into(), surface }, UnixMillis(1)).unwrap();
         assert_eq!(follow(&session, "{ }", 1).0, PrefixStep::MessagesChanged);
+    }
+
+    #[test]
+    fn a_cut_at_the_end_is_told_from_one_in_the_middle() {
+        let mut session = session();
+        let mut guard = PrefixGuard::new();
+        say(&mut session, "one");
+        say(&mut session, "two");
+        say(&mut session, "three");
+        guard.follow(&request(&session, "{}", 0));
+        let entries: Vec<_> = session.projection().entries().map(|(seq, _)| seq).collect();
+        let replace = |session: &mut Session, at: Seq| {
+            let content = vec![Content::text("in its place")];
+            let id = MessageId::new("r");
+            let said = UserMessage { id, content, source: UserSource::Human };
+            let surface = Some(SurfaceOp::Replace { first: at, last: at, covers: vec![at] });
+            session.append(Draft { data: said.into(), surface }, UnixMillis(1)).unwrap();
+        };
+        replace(&mut session, entries[3]);
+        assert_eq!(guard.follow(&request(&session, "{}", 0)), PrefixStep::TailCut);
+        assert_eq!(guard.follow(&request(&session, "{}", 0)), PrefixStep::Grown);
+        replace(&mut session, entries[1]);
+        assert_eq!(guard.follow(&request(&session, "{}", 0)), PrefixStep::MessagesChanged);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! changes it is noticed here, before the request, and begins a new series with its reason in the
 //! log. Design: request series.
 
-use bridle_model::{ModelRequest, PreparedCall};
+use bridle_model::{ModelRequest, PrefixGuard, PrefixStep, PreparedCall};
 use bridle_session::{
     Draft, EventData, Message, RequestContext, RequestHeader, Route, Seq, SeriesNumber, Session,
     SurfaceOp, SystemMessage, UserMessage,
@@ -22,6 +22,8 @@ pub(super) struct Frame {
     /// Reasoning from before this event belongs to an earlier series and is not sent back.
     since: Seq,
     limits: Option<RequestContext>,
+    /// Sees whether each request is the one before it with more at its end.
+    prefix: PrefixGuard,
 }
 
 impl Frame {
@@ -37,18 +39,19 @@ impl Frame {
             tools: header.map(|(_, header)| header.tools.clone()).unwrap_or_default(),
             since: header.map(|(seq, _)| seq).unwrap_or_default(),
             limits: session.state().context.clone(),
+            prefix: PrefixGuard::new(),
         }
     }
 }
 
 impl Driver {
-    /// Brings system prompt, input and header onto the log for a request on `call`'s route.
-    /// `input` is drained: a retry admits nothing twice.
+    /// Brings system prompt, input and header onto the log for a request on `call`'s route, and
+    /// makes that request. `input` is drained: a retry admits nothing twice.
     pub(super) fn frame(
         &mut self,
         call: &PreparedCall,
         input: &mut Vec<UserMessage>,
-    ) -> Result<(), RecordError> {
+    ) -> Result<ModelRequest, RecordError> {
         let system_changed = self.reconcile_system()?;
         for message in input.drain(..) {
             self.recorder.append(message)?;
@@ -63,7 +66,7 @@ impl Driver {
             _ => None,
         };
         if let Some(reason) = reason {
-            self.begin_series(call, tools, reason)?;
+            self.begin_series(call, tools.clone(), reason)?;
         }
         let limits =
             RequestContext { window: call.limits().window, max_output: call.limits().max_output };
@@ -71,11 +74,23 @@ impl Driver {
             self.recorder.append(limits.clone())?;
             self.frame.limits = Some(limits);
         }
-        Ok(())
+        let request = self.model_request();
+        let step = self.frame.prefix.follow(&request);
+        let broken = matches!(step, PrefixStep::ToolsChanged | PrefixStep::MessagesChanged);
+        if reason.is_some() || !broken {
+            return Ok(request);
+        }
+        // Whatever changed the prefix without saying so: reasoning that is bound to the old one
+        // would make the provider refuse this request and every later one.
+        tracing::error!(?step, "the prefix of a series has changed");
+        self.begin_series(call, tools, "prefix-changed")?;
+        let request = self.model_request();
+        self.frame.prefix.follow(&request);
+        Ok(request)
     }
 
     /// The request as the log has it now.
-    pub(super) fn model_request(&self) -> ModelRequest {
+    fn model_request(&self) -> ModelRequest {
         ModelRequest::new(
             self.recorder.session().projection(),
             std::sync::Arc::clone(&self.assembly.specs),

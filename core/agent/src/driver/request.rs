@@ -4,7 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use bridle_model::{
-    Assembled, Assembler, Chunk, FailureCode, ModelFailure, ModelSource, PreparedCall, StopReason,
+    Assembled, Assembler, Chunk, FailureCode, ModelFailure, ModelRequest, ModelSource,
+    PreparedCall, StopReason,
 };
 use bridle_session::{
     AssistantAttempt, AssistantMessage, Block, EventData, LlmRetry, LlmRetryStarted, MessageId,
@@ -58,13 +59,13 @@ impl Driver {
         let mut was_silent = false;
         let mut attempt = self.take_up_retry(step, token).await?.unwrap_or(1);
         loop {
-            let call = self.prepare(step, attempt, input, token).await?;
+            let (call, request) = self.prepare(step, attempt, input, token).await?;
             let retry = call.retry().clone();
             let window = call.limits().window;
             let route = call.route().clone();
             let id = MessageId::new(format!("answer-{}-{step}-{attempt}", self.turn));
             let mut keeper = Keeper::new(step, id.clone(), route.clone(), self.recorder.now());
-            match self.attempt(call, &id, &mut keeper, token).await {
+            match self.attempt(call, request, &id, &mut keeper, token).await {
                 Attempt::Answered(answer) if is_empty(&answer) && was_empty => {
                     return Ok(Answer::Empty);
                 }
@@ -106,7 +107,7 @@ impl Driver {
         attempt: u32,
         input: &mut Vec<UserMessage>,
         token: &CancellationToken,
-    ) -> Result<PreparedCall, Halt> {
+    ) -> Result<(PreparedCall, ModelRequest), Halt> {
         let models = self.scope.get::<dyn ModelSource>().ok_or_else(no_models)?;
         let route = match &self.route {
             Some(route) => route.clone(),
@@ -116,21 +117,21 @@ impl Driver {
         let request = RequestInput { turn: self.turn, step, attempt, route };
         let preparing = hooks.run(request, async move |input| models.prepare(&input.route));
         let call = self.unless_cancelled(preparing, token).await??;
-        self.frame(&call, input)?;
+        let request = self.frame(&call, input)?;
         self.recorder.flush().await?;
-        Ok(call)
+        Ok((call, request))
     }
 
     /// Sends the request once and shows what comes back.
     async fn attempt(
         &mut self,
         call: PreparedCall,
+        request: ModelRequest,
         id: &MessageId,
         keeper: &mut Keeper,
         token: &CancellationToken,
     ) -> Attempt {
         let hooks = self.scope.hooks::<OnStream>();
-        let request = self.model_request();
         let input = StreamInput { call, request, token: token.child_token() };
         let opening = hooks.run(input, async |input| input.call.stream(input.request, input.token));
         let opened = self.unless_cancelled(opening, token).await;

@@ -169,3 +169,16 @@ async fn a_client_that_reads_slowly_can_still_cancel() {
     assert_eq!(outcome, TurnOutcome::Cancelled);
     assert!(shown.len() <= crate::rig::UPDATES + 1, "{}", shown.len());
 }
+
+#[tokio::test]
+async fn a_model_that_does_not_listen_cannot_stop_a_cancel() {
+    let mut rig = Rig::new(Vec::new()).await;
+    // It is never let on, and hears of no cancel while it waits.
+    rig.model.push(vec![Play::Hold(Arc::new(Notify::new()))]);
+    rig.prompt("a");
+    rig.model.held.notified().await;
+    rig.agent.cancel();
+    assert_eq!(rig.until_end("a").await.1, TurnOutcome::Cancelled);
+    rig.model.push(text("Fine."));
+    assert_eq!(rig.run("b").await.1, TurnOutcome::EndTurn);
+}

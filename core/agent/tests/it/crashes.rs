@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_agent::replay;
+use bridle_agent::{TurnOutcome, replay};
 use bridle_model::{BlockKind, Chunk, FailureCode, StopReason};
 use bridle_session::{
-    AssistantPartial, Block, Content, Draft, EventData, InboxSpliced, InputQueue, MessageId,
-    Session, StepNumber, StepStart, TimedBlock, TurnNumber, TurnStart, UnixMillis, Usage,
-    UserMessage, UserSource,
+    AssistantAttempt, AssistantPartial, Block, Content, Draft, EventData, Failure, InboxSpliced,
+    InputQueue, LlmRetry, MessageId, Session, StepNumber, StepStart, TimedBlock, TurnNumber,
+    TurnStart, UnixMillis, Usage, UserMessage, UserSource,
 };
 use expect_test::expect;
 use tokio::sync::Notify;
@@ -210,4 +210,67 @@ fn a_log_that_is_not_repaired_is_shown_as_it_will_be() {
     let after: Vec<_> = replay(&session).iter().map(line).collect();
     assert_eq!(before, after);
     assert_eq!(before.len(), 5, "{before:#?}");
+}
+
+/// A process that died while it waited to ask again after a failed try.
+fn died_in_backoff(attempt: u32, delay_ms: u64) -> Vec<Draft> {
+    let (turn, step) = (TurnNumber(1), StepNumber(1));
+    let failure = Failure {
+        code: "rate-limited".into(),
+        message: "slow down".into(),
+        status: Some(429),
+        request_id: None,
+    };
+    let tried = AssistantAttempt { turn, step, attempt: attempt - 1, failure };
+    let code = "rate-limited".to_owned();
+    vec![
+        Draft::new(TurnStart { turn }),
+        Draft::new(StepStart { turn, step }),
+        Draft::new(input("a")),
+        Draft::new(tried),
+        Draft::new(LlmRetry { turn, step, attempt, delay_ms, code }),
+    ]
+}
+
+#[tokio::test]
+async fn a_wait_for_the_provider_goes_on_after_a_restart() {
+    let mut rig = Rig::after_a_crash(died_in_backoff(2, 20_000)).await;
+    rig.clock.pass(Duration::from_secs(5));
+    rig.model.push(text("Now."));
+    let (shown, outcome) = rig.run("b").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn);
+    assert_eq!(rig.clock.slept.lock().unwrap()[0], Duration::from_secs(15));
+    assert!(shown.contains(&"notice Trying again in 15.0 s".to_owned()), "{shown:#?}");
+    assert!(shown.contains(&"text answer-2-1-2 Now.".to_owned()), "the try that was planned");
+    rig.model.push(text("Fine."));
+    rig.run("c").await;
+    let log = kinds(&rig.log().await);
+    assert_eq!(log.iter().filter(|kind| *kind == "llm/retry-started").count(), 1);
+}
+
+#[tokio::test]
+async fn the_tries_of_before_the_restart_count() {
+    let mut rig = Rig::after_a_crash(died_in_backoff(3, 500)).await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::RateLimited))]);
+    let TurnOutcome::Failed(failed) = rig.run("b").await.1 else { panic!("must fail") };
+    assert_eq!(failed.code, "rate-limited");
+    assert_eq!(rig.model.requests().len(), 1, "the third of three tries");
+    rig.model.push(vec![Play::Fail(failure(FailureCode::RateLimited))]);
+    rig.model.push(text("Now."));
+    assert_eq!(rig.run("c").await.1, TurnOutcome::EndTurn, "the next prompt has its own");
+}
+
+#[tokio::test]
+async fn a_wait_after_a_restart_can_be_cancelled_and_is_not_repeated() {
+    let mut rig = Rig::after_a_crash(died_in_backoff(2, 20_000)).await;
+    let reached = Arc::new(Notify::new());
+    *rig.clock.hold.lock().unwrap() = Some(Arc::clone(&reached));
+    rig.prompt("b");
+    reached.notified().await;
+    rig.agent.cancel();
+    assert_eq!(rig.until_end("b").await.1, TurnOutcome::Cancelled);
+    *rig.clock.hold.lock().unwrap() = None;
+    rig.model.push(text("Now."));
+    let (shown, _) = rig.run("c").await;
+    assert!(!shown.iter().any(|line| line.contains("Trying again")), "{shown:#?}");
 }

@@ -7,6 +7,7 @@
     reason = "a test that cannot go on must stop"
 )]
 
+mod assembly;
 mod cancel;
 mod crashes;
 mod hooks;

@@ -30,6 +30,13 @@ impl Default for TestClock {
     }
 }
 
+impl TestClock {
+    /// Lets this much time go by.
+    pub(crate) fn pass(&self, time: Duration) {
+        *self.passed.lock().unwrap() += time;
+    }
+}
+
 impl Clock for TestClock {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + *self.passed.lock().unwrap()

@@ -1,0 +1,170 @@
+//! What a request is assembled from: sections, variables, and context that is told when it changes.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, ContextInput, ContextSource, Mode, PromptSection, PromptVariable, TurnOutcome,
+};
+use bridle_model::{Chunk, StopReason};
+
+use crate::rig::{Extra, Play, Rig, Setting, TestTool, calls, kinds, ok, text};
+
+/// A source that says what the test wrote down last; `Err` never answers.
+#[derive(Clone)]
+struct Said(Arc<Mutex<Result<Option<String>, ()>>>);
+
+impl Said {
+    fn new(text: &str) -> Self {
+        Self(Arc::new(Mutex::new(Ok(Some(text.to_owned())))))
+    }
+
+    fn now(&self, text: Option<&str>) {
+        *self.0.lock().unwrap() = Ok(text.map(str::to_owned));
+    }
+}
+
+#[async_trait]
+impl ContextSource for Said {
+    fn name(&self) -> &str {
+        "weather"
+    }
+
+    async fn collect(&self, now: &ContextInput) -> Option<String> {
+        let said = self.0.lock().unwrap().clone();
+        let Ok(said) = said else { return std::future::pending().await };
+        said.map(|said| said.replace("MODE", now.mode.id()))
+    }
+}
+
+async fn rig(source: &Said) -> Rig {
+    let source = source.clone();
+    let extra = Extra::new(move |setup| {
+        setup.add::<dyn ContextSource>("weather", Arc::new(source.clone()))
+    });
+    let tools: Vec<Arc<dyn bridle_agent::Tool>> =
+        vec![TestTool::new("look", Access::ReadInside, ok)];
+    Rig::start(Setting { extra, tools, ..Setting::default() }).await
+}
+
+fn last(rig: &Rig) -> String {
+    rig.model.requests().pop().unwrap()
+}
+
+#[tokio::test]
+async fn context_is_told_once_and_again_when_it_changes() {
+    let source = Said::new("sun");
+    let mut rig = rig(&source).await;
+    for prompt in ["a", "b"] {
+        rig.model.push(text("Fine."));
+        rig.run(prompt).await;
+    }
+    assert_eq!(last(&rig), "system\nuser: sun\nuser: a\nassistant: Fine.\nuser: b");
+    source.now(Some("rain"));
+    rig.model.push(calls(&[("c1", "look", "{}")]));
+    rig.model.push(text("Fine."));
+    rig.run("c").await;
+    assert!(last(&rig).ends_with("user: rain\nuser: c\nassistant: <look c1>\nresult c1: fine"));
+    source.now(None);
+    for prompt in ["d", "e"] {
+        rig.model.push(text("Fine."));
+        rig.run(prompt).await;
+    }
+    let gone = "user: [weather: what was said under this name does not hold any more.]\nuser: d";
+    assert_eq!(last(&rig).matches("[weather").count(), 1);
+    assert!(last(&rig).contains(gone), "{}", last(&rig));
+    let log = kinds(&rig.log().await);
+    let series = log.iter().filter(|kind| kind.starts_with("request/header"));
+    assert_eq!(series.count(), 1, "what is appended changes no prefix");
+}
+
+#[tokio::test]
+async fn context_that_changes_between_two_steps_is_told_before_the_next() {
+    let source = Said::new("in MODE");
+    let mut rig = rig(&source).await;
+    rig.model.push(calls(&[("c1", "look", "{}")]));
+    let mut answer = text("Fine.");
+    let hold = Arc::new(tokio::sync::Notify::new());
+    answer.insert(0, Play::Hold(Arc::clone(&hold)));
+    rig.model.push(answer);
+    rig.prompt("a");
+    rig.model.held.notified().await;
+    rig.agent.set_mode(Mode::Plan).await.unwrap();
+    hold.notify_one();
+    rig.until_end("a").await;
+    rig.model.push(text("Fine."));
+    rig.run("b").await;
+    assert_eq!(
+        last(&rig),
+        "system\nuser: in ask\nuser: a\nassistant: <look c1>\nresult c1: fine\n\
+         assistant: Fine.\nuser: in plan\nuser: b"
+    );
+}
+
+#[tokio::test]
+async fn what_leaves_the_surface_is_told_again() {
+    let source = Said::new("sun");
+    let mut rig = rig(&source).await;
+    rig.model.push(vec![
+        Play::Chunk(Chunk::Start { usage: Default::default() }),
+        Play::Chunk(Chunk::Stop(StopReason::Refusal)),
+    ]);
+    assert_eq!(rig.run("a").await.1, TurnOutcome::Refusal);
+    rig.model.push(text("Fine."));
+    rig.run("b").await;
+    assert!(last(&rig).ends_with("user: sun\nuser: b"), "{}", last(&rig));
+    assert!(!last(&rig).contains("user: a"));
+}
+
+#[tokio::test]
+async fn a_source_that_does_not_answer_costs_neither_the_turn_nor_its_cancel() {
+    let source = Said(Arc::new(Mutex::new(Err(()))));
+    let mut rig = rig(&source).await;
+    rig.prompt("a");
+    rig.agent.status().await.unwrap();
+    rig.agent.cancel();
+    assert_eq!(rig.until_end("a").await.1, TurnOutcome::Cancelled);
+    rig.model.push(text("Fine."));
+    rig.clock.watches.add_permits(1);
+    let (shown, outcome) = rig.run("b").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn);
+    assert!(shown.contains(&"notice The context \"weather\" could not be read".to_owned()));
+    assert_eq!(last(&rig), "system\nuser: b");
+}
+
+async fn with_sections(sections: Vec<PromptSection>) -> Rig {
+    let extra = Extra::new(move |setup| {
+        for section in &sections {
+            setup.add(&section.name, Arc::new(section.clone()))?;
+        }
+        let value = "the best".to_owned();
+        let variable = PromptVariable { name: "praise".to_owned(), value };
+        setup.add("praise", Arc::new(variable))
+    });
+    Rig::start(Setting { extra, ..Setting::default() }).await
+}
+
+#[tokio::test]
+async fn a_section_that_names_an_unknown_variable_fails_the_turn_before_any_request() {
+    let mut rig = with_sections(vec![PromptSection::template("s", 1, "You are {{who}}.")]).await;
+    let TurnOutcome::Failed(failure) = rig.run("a").await.1 else { panic!("must fail") };
+    assert!(failure.message.contains("{{who}}"), "{failure:?}");
+    assert!(rig.model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn sections_and_variables_make_the_system_prompt() {
+    let sections = vec![
+        PromptSection::verbatim("z", 1, "First {{x}}."),
+        PromptSection::template("a", 900, "You are {{praise}}."),
+    ];
+    let mut rig = with_sections(sections).await;
+    rig.model.push(text("Fine."));
+    rig.run("a").await;
+    let log = rig.log().await;
+    let system = log.events().iter().find_map(|event| match &event.data {
+        bridle_session::EventData::SystemMessage(message) => Some(message.text.clone()),
+        _ => None,
+    });
+    assert_eq!(system.unwrap(), "First {{x}}.\n\nbe good\n\nYou are the best.");
+}
