@@ -6,6 +6,7 @@
 
 mod assembly;
 mod calls;
+mod changes;
 mod contexts;
 mod frame;
 mod gate;
@@ -60,6 +61,9 @@ pub(crate) struct Driver {
     progress: ProgressBoard,
     progress_pause: Option<Sleep>,
     mode: Mode,
+    /// The mode of a session in which nobody has chosen one, and those that the user allows.
+    default_mode: Mode,
+    modes: Vec<Mode>,
     route: Option<Route>,
     title: Option<String>,
     used: u64,
@@ -95,6 +99,8 @@ impl Driver {
             mode: (state.modes.permission.as_deref().and_then(Mode::from_id))
                 .filter(|mode| parts.modes.contains(mode))
                 .unwrap_or(parts.mode),
+            default_mode: parts.mode,
+            modes: parts.modes,
             route: state.route.or(parts.route),
             title: state.summary.title.text,
             used: state.summary.usage.last.map(|usage| usage.context()).unwrap_or_default(),
@@ -185,9 +191,7 @@ impl Driver {
             Command::Queue { message, queue, epoch } => self.queue(message, queue, epoch),
             Command::TakeBack { id } => self.take_back(&id).await,
             Command::SetMode { mode, done } => {
-                self.record(PermissionMode { mode: mode.id().to_owned() });
-                self.mode = mode;
-                self.send(AgentUpdate::Mode(mode)).await;
+                self.set_mode(mode).await;
                 done.send(()).ok();
             }
             Command::SetRoute { route, done } => {
@@ -210,6 +214,12 @@ impl Driver {
             phase: self.control.phase(),
             title: self.title.clone(),
         }
+    }
+
+    async fn set_mode(&mut self, mode: Mode) {
+        self.record(PermissionMode { mode: mode.id().to_owned() });
+        self.mode = mode;
+        self.send(AgentUpdate::Mode(mode)).await;
     }
 
     /// Records a fact that nothing waits for; a failure shows at the next barrier.

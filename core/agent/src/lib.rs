@@ -44,7 +44,8 @@ pub use policy::{ModeTable, PermissionModes, PermissionPolicy};
 pub use prompt::{PromptSection, PromptVariable};
 pub use replay::replay;
 pub use tool::{
-    Access, Concurrency, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
+    Access, Concurrency, Grant, PlannedCall, Progress, SessionChange, Tool, ToolContext,
+    ToolFailure, ToolOutcome,
 };
 pub use transcript::{Asked, Call, Entry, Shown, transcript};
 pub use update::{AgentUpdate, NoticeLevel, ToolStatus, TurnOutcome};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_model::ToolSpec;
-use bridle_session::{Content, ToolErrorCode};
+use bridle_session::{Content, TodoItem, ToolErrorCode};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -177,6 +177,27 @@ pub struct ToolOutcome {
     pub content: Vec<Content>,
     /// What a client shows, in place of the plan's display.
     pub display: Display,
+    /// Whether the turn ends, as completed, once every call of the same message has its result.
+    pub conclude: bool,
+    /// What else becomes true of the session, recorded behind the result.
+    pub changes: Vec<SessionChange>,
+}
+
+impl ToolOutcome {
+    /// A success that changes nothing of the session and lets the turn go on.
+    pub fn new(value: Value, content: Vec<Content>, display: Display) -> Self {
+        Self { value, content, display, conclude: false, changes: Vec::new() }
+    }
+}
+
+/// What a tool may change of the session that it was called in. The driver makes the change: a
+/// tool never writes to the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionChange {
+    /// What is to be done is this list now.
+    Todo(Vec<TodoItem>),
+    /// Planning is over: the mode is again what it was before `plan`.
+    LeavePlan,
 }
 
 /// A call that did not succeed. The model reads the message and acts on it.

@@ -168,7 +168,7 @@ impl FileCall for PlannedEdit {
             "path": path_text(&self.target.path), "replacements": self.regions,
             "matched": if self.line_ends { "line-ends" } else { "exact" },
         });
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
     }
 }
 

@@ -79,7 +79,7 @@ impl FileCall for PlannedGlob {
         let value = json!({
             "paths": paths, "total": found.total, "total_is_exact": !found.at_least,
         });
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
     }
 }
 

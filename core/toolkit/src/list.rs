@@ -67,7 +67,7 @@ impl FileCall for PlannedList {
             "path": path_text(&self.target.path), "shown": listing.entries.len(), "total": listing.total,
             "total_is_exact": !listing.more,
         });
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
     }
 }
 

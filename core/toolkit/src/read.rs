@@ -111,7 +111,7 @@ impl FileCall for PlannedRead {
             "path": path_text(&self.target.path), "start_line": first, "end_line": end - 1,
             "total_lines": lines.total, "total_is_exact": !lines.more,
         });
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
     }
 }
 

@@ -83,7 +83,7 @@ impl FileCall for PlannedSearch {
         let value = json!({
             "shown": found.hits.len(), "total": found.total, "total_is_exact": !found.at_least,
         });
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
     }
 }
 

@@ -207,6 +207,6 @@ impl PlannedCall for PlannedShell {
         if finished.timed_out || finished.exit_code != Some(0) {
             return Err(failed(ToolFailure::failed(text)));
         }
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
     }
 }

@@ -177,7 +177,7 @@ impl FileCall for PlannedWrite {
         let created = self.effect == Effect::Creates;
         let path = path_text(&self.target.path);
         let value = json!({ "path": path, "created": created, "bytes": len });
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
     }
 }
 

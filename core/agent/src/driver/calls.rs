@@ -50,6 +50,8 @@ impl Call {
 pub(super) enum CallsEnd {
     /// The model is owed another answer.
     Done,
+    /// A tool said that the turn ends with it.
+    Concluded,
     /// This tool was called again and again without progress.
     Repeating(String),
 }
@@ -329,8 +331,15 @@ impl Driver {
     ) -> Result<(), Halt> {
         // Live output still waiting to be shown would overtake the result.
         self.progress.forget(&call.id);
+        let mut changes = Vec::new();
         let (content, error, mut display) = match outcome {
-            Ok(outcome) => (outcome.content, None, outcome.display),
+            Ok(outcome) => {
+                if outcome.conclude && matches!(end, CallsEnd::Done) {
+                    *end = CallsEnd::Concluded;
+                }
+                changes = outcome.changes;
+                (outcome.content, None, outcome.display)
+            }
             Err(failure) => {
                 let display = failure
                     .display
@@ -363,7 +372,7 @@ impl Driver {
         let status = if error.is_none() { ToolStatus::Completed } else { ToolStatus::Failed };
         let id = call.id.clone();
         self.send(AgentUpdate::ToolCallUpdate { id, status, display: Some(display) }).await;
-        Ok(())
+        self.make_changes(changes).await
     }
 }
 

@@ -194,6 +194,7 @@ impl Driver {
         }
         match self.run_calls(calls, guard, token).await? {
             CallsEnd::Done => Ok(None),
+            CallsEnd::Concluded => Ok(Some(TurnEndReason::Completed)),
             CallsEnd::Repeating(name) => {
                 let message = format!(
                     "The turn was ended: {name} was called with the same result six times."

@@ -14,6 +14,7 @@ mod hooks;
 mod inbox;
 mod model_failures;
 mod notes;
+mod outcomes;
 mod resume;
 mod rig;
 mod spill;

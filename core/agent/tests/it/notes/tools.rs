@@ -182,6 +182,6 @@ impl<C: NoteCall> PlannedCall for Planned<C> {
 
     async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
         let (value, text) = self.call.answer(&self.notes).await?;
-        Ok(ToolOutcome { value, content: vec![Content::text(text)], display: self.display() })
+        Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
     }
 }

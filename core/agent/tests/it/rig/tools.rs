@@ -45,10 +45,28 @@ pub(crate) struct TestTool {
     access: Vec<Access>,
     concurrency: Concurrency,
     body: Body,
+    finish: Finish,
 }
+
+/// Completes the outcome of a body.
+type Finish = Arc<dyn Fn(&mut ToolOutcome) + Send + Sync>;
 
 impl TestTool {
     pub(crate) fn new<F, R>(name: &str, access: Access, body: F) -> Arc<Self>
+    where
+        F: Fn(ToolContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<String, ToolFailure>> + Send + 'static,
+    {
+        Self::with_outcome(name, access, body, |_| ())
+    }
+
+    /// A tool whose outcome is more than its text.
+    pub(crate) fn with_outcome<F, R>(
+        name: &str,
+        access: Access,
+        body: F,
+        finish: impl Fn(&mut ToolOutcome) + Send + Sync + 'static,
+    ) -> Arc<Self>
     where
         F: Fn(ToolContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<String, ToolFailure>> + Send + 'static,
@@ -69,6 +87,7 @@ impl TestTool {
             access: vec![access],
             concurrency,
             body: Arc::new(move |context| Box::pin(body(context))),
+            finish: Arc::new(finish),
         })
     }
 }
@@ -91,6 +110,7 @@ impl Tool for TestTool {
             access: self.access.clone(),
             concurrency: self.concurrency,
             body: Arc::clone(&self.body),
+            finish: Arc::clone(&self.finish),
         }))
     }
 
@@ -104,6 +124,7 @@ struct TestCall {
     access: Vec<Access>,
     concurrency: Concurrency,
     body: Body,
+    finish: Finish,
 }
 
 #[async_trait]
@@ -126,11 +147,11 @@ impl PlannedCall for TestCall {
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
         let text = (self.body)(context).await?;
-        Ok(ToolOutcome {
-            value: serde_json::Value::Null,
-            content: vec![Content::text(text)],
-            display: Display::new(format!("done {}", self.name), ToolKind::Other),
-        })
+        let display = Display::new(format!("done {}", self.name), ToolKind::Other);
+        let value = serde_json::Value::Null;
+        let mut outcome = ToolOutcome::new(value, vec![Content::text(text)], display);
+        (self.finish)(&mut outcome);
+        Ok(outcome)
     }
 }
 
