@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandsUpdate, SessionUpdate};
-use bridle_agent::{AgentStatus, Phase};
 use bridle_session::Content;
+
+use super::options::Chosen;
 
 /// A command of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,28 +61,35 @@ pub(super) fn help() -> String {
     text
 }
 
+/// What `/status` tells.
+#[derive(Debug)]
+pub(super) struct Status<'a> {
+    pub(super) session: &'a str,
+    pub(super) cwd: &'a Path,
+    pub(super) chosen: &'a Chosen,
+    /// Tokens in the context after the last request.
+    pub(super) used: u64,
+    /// What is wrong with the configuration.
+    pub(super) problems: &'a [String],
+}
+
 /// The answer to `/status`.
-pub(super) fn status(
-    session: &str,
-    cwd: &Path,
-    status: &AgentStatus,
-    problems: &[String],
-) -> String {
-    let model = status
-        .route
+pub(super) fn status(status: &Status<'_>) -> String {
+    let Chosen { mode, route } = status.chosen;
+    let model = route
         .as_ref()
         .map_or_else(|| "none: no provider has a key".to_owned(), |route| format!("`{route}`"));
     let mut text = format!(
-        "- Bridle {}\n- Session: `{session}`\n- Folder: `{}`\n- Mode: {} ({})\n- Model: {model}\n\
-         - Context: {} tokens\n- A turn is running: {}\n",
+        "- Bridle {}\n- Session: `{}`\n- Folder: `{}`\n- Mode: {} ({})\n- Model: {model}\n\
+         - Context: {} tokens\n",
         env!("CARGO_PKG_VERSION"),
-        cwd.display(),
-        status.mode.name(),
-        status.mode.description(),
+        status.session,
+        status.cwd.display(),
+        mode.name(),
+        mode.description(),
         status.used,
-        if matches!(status.phase, Phase::Running { .. }) { "yes" } else { "no" },
     );
-    for problem in problems {
+    for problem in status.problems {
         text.push_str(&format!("- Configuration: {problem}\n"));
     }
     text

@@ -6,27 +6,29 @@
 //! down. Pieces of a message that have queued up are sent as one; nothing is ever held back to
 //! wait for more.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{
     PromptResponse, RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionUpdate,
     StopReason,
 };
-use agent_client_protocol::v1::{Responder, SentRequest};
 use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
 use bridle_session::MessageId;
 use tokio::sync::{mpsc, oneshot};
 
+use super::commands::{self, LocalCommand, Status};
 use super::link::Link;
 use super::options::{self, Chosen};
-use super::turns::Turns;
+use super::turns::{LocalPrompt, Turns};
 use super::{errors, to_acp};
 use crate::composition::App;
 
 /// How many updates of the agent may wait here.
 pub(super) const UPDATE_QUEUE: usize = 256;
 
-/// How many questions and local answers may wait here.
+/// How many questions may wait here.
 pub(super) const CONTROL_QUEUE: usize = 64;
 
 /// Pieces of a message are joined up to about this many bytes.
@@ -36,13 +38,6 @@ const JOIN_LIMIT: usize = 8 * 1024;
 pub(super) enum Control {
     /// A question to the person.
     Ask(Ask),
-    /// A prompt that is answered without the agent.
-    Local {
-        /// The answer.
-        text: String,
-        /// Who waits for it.
-        responder: Box<Responder<PromptResponse>>,
-    },
 }
 
 /// A question on its way out.
@@ -59,7 +54,10 @@ pub(super) struct Outbox {
     pub(super) link: Link,
     pub(super) session: SessionId,
     pub(super) turns: Arc<Turns>,
+    pub(super) cwd: PathBuf,
     pub(super) chosen: Chosen,
+    /// Tokens in the context after the last request.
+    pub(super) used: u64,
     pub(super) updates: mpsc::Receiver<AgentUpdate>,
     pub(super) control: mpsc::Receiver<Control>,
 }
@@ -67,10 +65,11 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Runs until the agent has ended and everything it said is sent.
     pub(super) async fn run(mut self) {
-        while let Some(next) = next(&mut self.updates, &mut self.control).await {
+        while let Some(next) = next(&mut self.updates, &mut self.control, &self.turns).await {
             match next {
                 Next::Update(update) => self.deliver(update).await,
-                Next::Control(control) => self.control(control).await,
+                Next::Control(control) => self.control(control),
+                Next::Local => self.answer_locals().await,
             }
         }
     }
@@ -99,7 +98,14 @@ impl Outbox {
             AgentUpdate::Notice { level, title, detail } => {
                 self.send_notice(level, &title, detail.as_deref()).await;
             }
-            AgentUpdate::TurnEnded { prompt, outcome } => self.end_turn(&prompt, outcome),
+            AgentUpdate::TurnEnded { prompt, outcome } => {
+                self.end_turn(&prompt, outcome);
+                self.answer_locals().await;
+            }
+            AgentUpdate::Usage { used, .. } => {
+                self.used = used;
+                self.send_all(to_acp::updates(update)).await;
+            }
             update => self.send_all(to_acp::updates(update)).await,
         }
     }
@@ -140,19 +146,41 @@ impl Outbox {
         answer(responder.respond_with_result(result));
     }
 
-    async fn control(&mut self, control: Control) {
-        match control {
-            Control::Ask(ask) => {
-                // A turn that was cancelled meanwhile asks no more.
-                if !ask.reply.is_closed() {
-                    // If it is cancelled just now, the dropped request withdraws itself.
-                    drop(ask.reply.send(self.link.ask(*ask.request)));
+    fn control(&mut self, control: Control) {
+        let Control::Ask(ask) = control;
+        // A turn that was cancelled meanwhile asks no more.
+        if !ask.reply.is_closed() {
+            // If it is cancelled just now, the dropped request withdraws itself.
+            drop(ask.reply.send(self.link.ask(*ask.request)));
+        }
+    }
+
+    /// Answers the local commands that are at the front. Everything that they tell is known here:
+    /// the agent, which may wait for this task, is not asked.
+    async fn answer_locals(&self) {
+        while let Some(LocalPrompt { command, responder }) = self.turns.next_local() {
+            let reason = match command {
+                None => StopReason::Cancelled,
+                Some(command) => {
+                    let text = self.local_text(command);
+                    self.send_all([to_acp::own_message(&own_id(), text)]).await;
+                    StopReason::EndTurn
                 }
-            }
-            Control::Local { text, responder } => {
-                self.send_all([to_acp::own_message(&own_id(), text)]).await;
-                answer(responder.respond(PromptResponse::new(StopReason::EndTurn)));
-            }
+            };
+            answer(responder.respond(PromptResponse::new(reason)));
+        }
+    }
+
+    fn local_text(&self, command: LocalCommand) -> String {
+        match command {
+            LocalCommand::Help => commands::help(),
+            LocalCommand::Status => commands::status(&Status {
+                session: &self.session.0,
+                cwd: &self.cwd,
+                chosen: &self.chosen,
+                used: self.used,
+                problems: &self.app.settings().problems,
+            }),
         }
     }
 }
@@ -177,6 +205,7 @@ impl Drop for Outbox {
 enum Next {
     Update(AgentUpdate),
     Control(Control),
+    Local,
 }
 
 /// The agent's updates first: when it asks, what it said before is in the stream and must be seen
@@ -184,11 +213,13 @@ enum Next {
 async fn next(
     updates: &mut mpsc::Receiver<AgentUpdate>,
     control: &mut mpsc::Receiver<Control>,
+    turns: &Turns,
 ) -> Option<Next> {
     tokio::select! {
         biased;
         update = updates.recv() => update.map(Next::Update),
         Some(control) = control.recv() => Some(Next::Control(control)),
+        () = turns.local() => Some(Next::Local),
     }
 }
 
@@ -266,6 +297,7 @@ mod tests {
     async fn a_question_waits_for_the_updates_before_it() {
         let (sender, mut updates) = mpsc::channel(4);
         let (asker, mut control) = mpsc::channel(4);
+        let turns = Turns::default();
         for piece in ["1", "2"] {
             sender.send(text("a", piece)).await.unwrap();
         }
@@ -279,14 +311,15 @@ mod tests {
         asker.send(Control::Ask(Ask { request, reply: oneshot::channel().0 })).await.ok().unwrap();
         let mut order = Vec::new();
         for _ in 0..3 {
-            order.push(match next(&mut updates, &mut control).await.unwrap() {
+            order.push(match next(&mut updates, &mut control, &turns).await.unwrap() {
                 Next::Update(_) => "update",
                 Next::Control(_) => "question",
+                Next::Local => "local",
             });
         }
         assert_eq!(order, ["update", "update", "question"]);
         drop(sender);
-        assert!(next(&mut updates, &mut control).await.is_none());
+        assert!(next(&mut updates, &mut control, &turns).await.is_none());
     }
 
     #[tokio::test]

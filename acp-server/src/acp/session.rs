@@ -14,7 +14,7 @@ use agent_client_protocol::v1::schema::{
     CloseSessionResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
     NewSessionResponse, PromptRequest, PromptResponse, SessionConfigOptionValue,
     SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
-    SetSessionModeResponse,
+    SetSessionModeResponse, StopReason,
 };
 use bridle_agent::{AgentGone, AgentHandle};
 use bridle_session::{Content, MessageId, SessionId};
@@ -23,10 +23,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::live::Live;
 pub(super) use self::live::blocking;
-use super::commands::{self, LocalCommand};
+use super::commands::LocalCommand;
 use super::handlers::{Server, SetModelRequest, SetModelResponse};
 use super::link::Link;
-use super::outbox::{Control, answer};
+use super::outbox::answer;
+use super::turns::Work;
 use super::{errors, from_acp, options};
 use crate::composition::App;
 
@@ -136,8 +137,11 @@ impl Actor {
         match command {
             // Taken above.
             Command::Load(_) => {}
-            Command::Prompt(request, responder) => self.prompt(live, request, responder).await,
-            Command::Cancel => agent.cancel(),
+            Command::Prompt(request, responder) => self.prompt(live, request, responder),
+            Command::Cancel => {
+                live.turns.cancel_locals();
+                agent.cancel();
+            }
             Command::SetMode(request, responder) => {
                 self.begin(async move {
                     let set = set_mode(&app, &agent, &request.mode_id.0).await;
@@ -199,71 +203,58 @@ impl Actor {
         }
     }
 
-    async fn prompt(
-        &self,
-        live: &Live,
-        request: PromptRequest,
-        responder: Responder<PromptResponse>,
-    ) {
+    fn prompt(&self, live: &Live, request: PromptRequest, responder: Responder<PromptResponse>) {
         let content = match from_acp::content(request.prompt) {
             Ok(content) => content,
             Err(error) => return answer(responder.respond_with_error(error)),
         };
+        let id = MessageId::new(uuid::Uuid::now_v7().to_string());
         match LocalCommand::parse(&content) {
-            Some(command) => self.answer_locally(live, command, responder).await,
-            None => self.start_turn(live, content, responder),
+            Some(command) => self.open(live, &id, Work::Local(command), responder),
+            None => self.start_turn(live, &id, content, responder),
         }
     }
 
-    fn start_turn(&self, live: &Live, content: Vec<Content>, responder: Responder<PromptResponse>) {
-        if live.is_deaf() {
-            return answer(responder.respond_with_error(errors::agent_gone(AgentGone::Closed)));
-        }
-        let id = MessageId::new(uuid::Uuid::now_v7().to_string());
-        let answered = CancellationToken::new();
-        // `$/cancel_request` for a prompt cancels the turn, as `session/cancel` would.
-        let withdrawn = responder.cancellation();
-        let (handle, watched) = (live.agent().clone(), answered.clone());
-        drop(self.server.tasks.spawn(async move {
-            tokio::select! {
-                () = withdrawn.cancelled() => handle.cancel(),
-                () = watched.cancelled() => {}
-            }
-        }));
-        live.turns.open(id.clone(), responder, answered.drop_guard());
+    fn start_turn(
+        &self,
+        live: &Live,
+        id: &MessageId,
+        content: Vec<Content>,
+        responder: Responder<PromptResponse>,
+    ) {
+        self.open(live, id, Work::Turn, responder);
         if let Err(gone) = live.agent().prompt(id.clone(), content)
-            && let Some(responder) = live.turns.take(&id)
+            && let Some(responder) = live.turns.take(id)
         {
             answer(responder.respond_with_error(errors::agent_gone(gone)));
         }
     }
 
-    async fn answer_locally(
-        &self,
-        live: &Live,
-        command: LocalCommand,
-        responder: Responder<PromptResponse>,
-    ) {
-        let (app, agent, control) =
-            (self.server.app.clone(), live.agent().clone(), live.control.clone());
-        let (id, cwd) = (self.id.clone(), live.cwd.clone());
-        self.begin(async move {
-            let text = match command {
-                LocalCommand::Help => commands::help(),
-                LocalCommand::Status => match agent.status().await {
-                    Ok(status) => {
-                        commands::status(id.as_str(), &cwd, &status, &app.settings().problems)
-                    }
-                    Err(gone) => {
-                        return answer(responder.respond_with_error(errors::agent_gone(gone)));
-                    }
+    /// Notes a prompt as waiting, and watches for its withdrawal, which ends this prompt and no
+    /// other.
+    fn open(&self, live: &Live, id: &MessageId, work: Work, responder: Responder<PromptResponse>) {
+        if live.is_deaf() {
+            return answer(responder.respond_with_error(errors::agent_gone(AgentGone::Closed)));
+        }
+        let answered = CancellationToken::new();
+        let withdrawn = responder.cancellation();
+        let (agent, turns) = (live.agent().clone(), live.turns.clone());
+        let (watched, prompt) = (answered.clone(), id.clone());
+        drop(self.server.tasks.spawn(async move {
+            tokio::select! {
+                () = withdrawn.cancelled() => match turns.take_local(&prompt) {
+                    Some(responder) => answer(responder.respond(cancelled())),
+                    None => agent.withdraw(&prompt),
                 },
-            };
-            // An outbox that has ended drops the responder, which answers with an error.
-            drop(control.send(Control::Local { text, responder: Box::new(responder) }).await);
-        })
-        .await;
+                () = watched.cancelled() => {}
+            }
+        }));
+        live.turns.open(id.clone(), work, responder, answered.drop_guard());
     }
+}
+
+fn cancelled() -> PromptResponse {
+    PromptResponse::new(StopReason::Cancelled)
 }
 
 async fn set_mode(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Error> {

@@ -5,5 +5,6 @@ mod bad_input;
 mod client;
 mod leaving;
 mod permissions;
+mod queue;
 mod sessions;
 mod turns;

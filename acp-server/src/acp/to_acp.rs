@@ -5,11 +5,11 @@ mod tools;
 use crate::text;
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, EmbeddedResource, EmbeddedResourceResource, Meta, Notice,
-    NoticeSeverity, ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason,
-    TextResourceContents, UsageUpdate,
+    NoticeSeverity, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink,
+    SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, UsageUpdate,
 };
 use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
-use bridle_session::{Content, Failure, MessageId};
+use bridle_session::{Content, Failure, MessageId, TodoItem, TodoStatus};
 use serde_json::json;
 
 use super::outbox;
@@ -44,6 +44,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         AgentUpdate::Usage { used, size } => {
             vec![SessionUpdate::UsageUpdate(UsageUpdate::new(used, size))]
         }
+        AgentUpdate::Todo(items) => vec![plan(items)],
         AgentUpdate::Title(title) => {
             let title = text::visible(&title).into_owned();
             vec![SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title))]
@@ -131,6 +132,19 @@ pub(super) fn stop_reason(outcome: TurnOutcome) -> Result<StopReason, Failure> {
         TurnOutcome::Cancelled => Ok(StopReason::Cancelled),
         TurnOutcome::Failed(failure) => Err(failure),
     }
+}
+
+/// The list of what is to be done, which the protocol calls a plan. Nothing here ranks its items.
+fn plan(items: Vec<TodoItem>) -> SessionUpdate {
+    let entries = items.into_iter().map(|item| {
+        let status = match item.status {
+            TodoStatus::Pending => PlanEntryStatus::Pending,
+            TodoStatus::InProgress => PlanEntryStatus::InProgress,
+            TodoStatus::Completed => PlanEntryStatus::Completed,
+        };
+        PlanEntry::new(text::visible(&item.text).into_owned(), PlanEntryPriority::Medium, status)
+    });
+    SessionUpdate::Plan(Plan::new(entries.collect()))
 }
 
 fn chunk(id: &MessageId, content: ContentBlock) -> ContentChunk {

@@ -1,15 +1,19 @@
 //! The prompts of one session that wait for their answer, and what the person is still to be told.
 //!
-//! Shared by the session's actor, which opens turns, and its outbox, which answers them. A prompt
-//! is answered exactly once: whoever takes its responder answers.
+//! Shared by the session's actor, which opens them in the order of the wire, and its outbox, which
+//! answers them in that order. A prompt is answered exactly once: whoever takes its responder
+//! answers.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionUpdate};
 use bridle_session::MessageId;
+use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
+
+use super::commands::LocalCommand;
 
 /// How many notes wait for the next turn; the oldest are kept.
 const MAX_NOTES: usize = 32;
@@ -18,41 +22,108 @@ const MAX_NOTES: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     state: Mutex<State>,
+    /// Told when a local command may have come to the front.
+    local: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: HashMap<MessageId, Waiting>,
+    waiting: VecDeque<Waiting>,
     notes: Vec<SessionUpdate>,
     closing: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
+    id: MessageId,
+    work: Work,
     responder: Responder<PromptResponse>,
     /// Ends whatever watches this prompt.
     _answered: DropGuard,
 }
 
+/// What answers a prompt.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// A turn of the agent.
+    Turn,
+    /// Bridle itself, when everything before it is answered.
+    Local(LocalCommand),
+    /// Nothing any more: a cancel reached the local command before its place came.
+    CancelledLocal,
+}
+
+/// A prompt that needs no turn and whose place has come.
+pub(super) struct LocalPrompt {
+    /// What is asked for; `None` when it was cancelled.
+    pub(super) command: Option<LocalCommand>,
+    pub(super) responder: Responder<PromptResponse>,
+}
+
 impl Turns {
-    /// Notes a prompt before the agent gets it.
+    /// Notes a prompt, before the agent gets it where it is one for a turn.
     pub(super) fn open(
         &self,
         id: MessageId,
+        work: Work,
         responder: Responder<PromptResponse>,
         answered: DropGuard,
     ) {
-        self.state().waiting.insert(id, Waiting { responder, _answered: answered });
+        let waiting = Waiting { id, work, responder, _answered: answered };
+        self.state().waiting.push_back(waiting);
+        if matches!(work, Work::Local(_)) {
+            self.local.notify_one();
+        }
     }
 
     /// Takes the responder of a prompt; `None` when it was taken already.
     pub(super) fn take(&self, id: &MessageId) -> Option<Responder<PromptResponse>> {
-        self.state().waiting.remove(id).map(|waiting| waiting.responder)
+        self.remove(|waiting| waiting.id == *id)
     }
 
-    /// Takes every responder.
+    /// As [`Turns::take`], for a prompt that waits for no turn only.
+    pub(super) fn take_local(&self, id: &MessageId) -> Option<Responder<PromptResponse>> {
+        self.remove(|waiting| waiting.id == *id && !matches!(waiting.work, Work::Turn))
+    }
+
+    fn remove(&self, which: impl Fn(&Waiting) -> bool) -> Option<Responder<PromptResponse>> {
+        let mut state = self.state();
+        let at = state.waiting.iter().position(which)?;
+        state.waiting.remove(at).map(|waiting| waiting.responder)
+    }
+
+    /// Takes the first prompt if it needs no turn.
+    pub(super) fn next_local(&self) -> Option<LocalPrompt> {
+        let mut state = self.state();
+        let command = match state.waiting.front()?.work {
+            Work::Turn => return None,
+            Work::Local(command) => Some(command),
+            Work::CancelledLocal => None,
+        };
+        let responder = state.waiting.pop_front()?.responder;
+        Some(LocalPrompt { command, responder })
+    }
+
+    /// Waits until a local command may have come to the front.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(super) async fn local(&self) {
+        self.local.notified().await;
+    }
+
+    /// Cancels the local commands that wait.
+    pub(super) fn cancel_locals(&self) {
+        for waiting in &mut self.state().waiting {
+            if matches!(waiting.work, Work::Local(_)) {
+                waiting.work = Work::CancelledLocal;
+            }
+        }
+    }
+
+    /// Takes every responder, in order.
     pub(super) fn take_all(&self) -> Vec<Responder<PromptResponse>> {
-        self.state().waiting.drain().map(|(_, waiting)| waiting.responder).collect()
+        self.state().waiting.drain(..).map(|waiting| waiting.responder).collect()
     }
 
     /// Keeps a message for the next turn, because a client shows messages only in a turn.

@@ -55,6 +55,10 @@ pub enum ToolKind {
     Search,
     /// Runs a command.
     Execute,
+    /// Keeps track of the work or thinks aloud.
+    Think,
+    /// Changes what the session may do.
+    SwitchMode,
     /// Anything else.
     Other,
 }

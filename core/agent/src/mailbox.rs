@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{AgentStatus, Phase};
 use crate::mode::Mode;
 
-/// How many commands may wait. Beyond it input is refused and other calls wait.
-pub(crate) const MAILBOX_LIMIT: usize = 64;
+/// How many commands may wait. Beyond it input is refused and other calls wait. More than a client
+/// may leave unanswered, so that one which sends many prompts at once has them all queued.
+pub(crate) const MAILBOX_LIMIT: usize = 2_048;
 
 /// What a driver can be told.
 #[derive(Debug)]

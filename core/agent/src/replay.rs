@@ -39,13 +39,13 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
             TurnEndReason::Interrupted | TurnEndReason::Forked | TurnEndReason::Error { .. },
         )
         | Shown::Lost(_) => told(shown).into_iter().collect(),
+        Shown::Todo(todo) => vec![AgentUpdate::Todo(todo.items.clone())],
         Shown::Title(title) => vec![AgentUpdate::Title((*title).to_owned())],
         Shown::TurnStarted(_)
         | Shown::TurnEnded(_)
         | Shown::Queued(_)
         | Shown::Context { .. }
         | Shown::Unsettled(_)
-        | Shown::Todo(_)
         | Shown::Told(_) => Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! What the driver tells a client, in order. The stream is bounded: a slow client slows the
 //! turn, never the memory.
 
-use bridle_session::{Content, Failure, MessageId, Route, ToolCallId};
+use bridle_session::{Content, Failure, MessageId, Route, TodoItem, ToolCallId};
 
 use crate::display::Display;
 use crate::mode::Mode;
@@ -66,6 +66,9 @@ pub enum AgentUpdate {
         /// The window of the route.
         size: u64,
     },
+    /// The whole list of what is to be done, in the place of the one before; empty when there is
+    /// none any more.
+    Todo(Vec<TodoItem>),
     /// The session has a (new) title.
     Title(String),
     /// The mode changed.

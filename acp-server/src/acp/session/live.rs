@@ -7,7 +7,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
-use bridle_agent::{AgentHandle, AgentUpdate, NoticeLevel};
+use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, NoticeLevel};
 use bridle_session::{Session, SessionId};
 use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
@@ -29,8 +29,7 @@ pub(super) struct Live {
     id: SessionId,
     session: OpenSession,
     pub(super) turns: Arc<Turns>,
-    pub(super) control: mpsc::Sender<Control>,
-    pub(super) cwd: PathBuf,
+    cwd: PathBuf,
     server: Arc<Server>,
     /// `None` until the session is announced.
     outbox: Option<JoinHandle<()>>,
@@ -39,6 +38,7 @@ pub(super) struct Live {
 /// What is still to be done once the client has been told that the session is open.
 pub(super) struct Opening {
     pub(super) chosen: Chosen,
+    used: u64,
     link: Link,
     updates: mpsc::Receiver<AgentUpdate>,
     control: mpsc::Receiver<Control>,
@@ -134,7 +134,7 @@ impl Live {
         let seed = SessionSeed {
             session,
             writer,
-            approver: Arc::new(ClientApprover::new(wire_id, control_sender.clone())),
+            approver: Arc::new(ClientApprover::new(wire_id, control_sender)),
             updates: update_sender,
         };
         let session = server.app.open(seed).await.map_err(|reason| errors::internal(&reason))?;
@@ -143,18 +143,19 @@ impl Live {
             id: header.id.clone(),
             session,
             turns: Arc::default(),
-            control: control_sender,
             cwd: header.cwd.clone(),
             server: server.clone(),
             outbox: None,
         };
-        let chosen = chosen(live.agent()).await?;
-        Ok((live, Opening { chosen, link, updates, control, notes }))
+        let AgentStatus { mode, route, used, .. } =
+            live.agent().status().await.map_err(errors::agent_gone)?;
+        let chosen = Chosen { mode, route };
+        Ok((live, Opening { chosen, used, link, updates, control, notes }))
     }
 
     /// Sends what follows the answer that opened the session, and starts the outbox.
     pub(super) async fn announce(mut self, opening: Opening) -> Self {
-        let Opening { chosen, link, updates, control, notes } = opening;
+        let Opening { chosen, used, link, updates, control, notes } = opening;
         let session = self.wire_id();
         let send = async |update: SessionUpdate| {
             link.room().await;
@@ -173,7 +174,8 @@ impl Live {
         }
         let turns = self.turns.clone();
         let app = self.server.app.clone();
-        let outbox = Outbox { app, link, session, turns, chosen, updates, control };
+        let cwd = self.cwd.clone();
+        let outbox = Outbox { app, link, session, turns, cwd, chosen, used, updates, control };
         self.outbox = Some(self.server.tasks.spawn(outbox.run()));
         self
     }

@@ -130,9 +130,6 @@ async fn a_busy_session_answers_control_calls_and_queues_prompts() {
     let mode = json!({"sessionId": session, "modeId": "auto"});
     assert!(client.call("session/set_mode", mode).await.get("result").is_some());
     assert!(client.call("session/list", json!({})).await.get("result").is_some());
-    let status = client.prompt(&session, "/status").await;
-    assert_eq!(client.stop(status).await, "end_turn");
-    assert!(client.text_of(&session, "agent_message_chunk").contains("A turn is running: yes"));
     let second = client.prompt(&session, "more").await;
     gate.open();
     assert_eq!(client.stop(first).await, "end_turn");

@@ -128,6 +128,8 @@ fn kind(kind: bridle_agent::ToolKind) -> ToolKind {
         bridle_agent::ToolKind::Move => ToolKind::Move,
         bridle_agent::ToolKind::Search => ToolKind::Search,
         bridle_agent::ToolKind::Execute => ToolKind::Execute,
+        bridle_agent::ToolKind::Think => ToolKind::Think,
+        bridle_agent::ToolKind::SwitchMode => ToolKind::SwitchMode,
         bridle_agent::ToolKind::Other => ToolKind::Other,
     }
 }

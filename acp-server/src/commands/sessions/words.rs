@@ -36,7 +36,7 @@ pub(super) fn kind(display: &Display) -> Option<&'static str> {
         ToolKind::Move => "Move",
         ToolKind::Search => "Search",
         ToolKind::Execute => "Run",
-        ToolKind::Other => "Tool",
+        ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other => "Tool",
     };
     (!display.title.starts_with(kind)).then_some(kind)
 }

@@ -298,6 +298,10 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         }
         AgentUpdate::ToolProgress { id, text } => format!("progress {id} {text}"),
         AgentUpdate::Usage { used, size } => format!("usage {used}/{size}"),
+        AgentUpdate::Todo(items) => {
+            let items = items.iter().map(|item| format!("{} {:?}", item.text, item.status));
+            format!("todo {}", items.collect::<Vec<_>>().join(", "))
+        }
         AgentUpdate::Title(title) => format!("title {title}"),
         AgentUpdate::Mode(mode) => format!("mode {}", mode.id()),
         AgentUpdate::Model(route) => format!("model {route}"),
