@@ -47,5 +47,5 @@ pub use tool::{
     Access, Concurrency, Grant, PlannedCall, Progress, SessionChange, Tool, ToolContext,
     ToolFailure, ToolOutcome,
 };
-pub use transcript::{Asked, Call, Entry, Shown, transcript};
+pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
 pub use update::{AgentUpdate, NoticeLevel, ToolStatus, TurnOutcome};

@@ -7,7 +7,7 @@ use bridle_session::{
     CompactionOutcome, EventData, GoalChange, JobOutcome, LlmRetry, TurnEndReason,
 };
 
-use crate::transcript::Shown;
+use crate::transcript::{Shown, Unsent};
 use crate::update::NoticeLevel;
 
 /// Something that a person is told about.
@@ -38,10 +38,7 @@ impl Shown<'_> {
         let info = |title: String| Notice::new(NoticeLevel::Info, title);
         Some(match self {
             Self::TurnEnded(reason) => return ended(reason),
-            Self::NotSent(_) => {
-                notice("This message was not sent: the session broke off before its turn came.")
-                    .with("Send it again if it still holds.")
-            }
+            Self::NotSent(_, why) => return Some(not_sent(*why)),
             Self::Queued(_) => info("This message waits for its turn.".to_owned()),
             Self::Lost(gap) => {
                 notice(&gap.lost.notice()).with("What was said and done there cannot be shown.")
@@ -58,6 +55,20 @@ impl Shown<'_> {
             | Self::Title(_)
             | Self::Todo(_) => return None,
         })
+    }
+}
+
+fn not_sent(why: Unsent) -> Notice {
+    let because = match why {
+        Unsent::Discarded => "the session broke off before its turn came",
+        Unsent::Cancelled => "it was cancelled before its turn came",
+        Unsent::TurnEnded => "its turn ended before the model was asked",
+    };
+    let notice =
+        Notice::new(NoticeLevel::Warning, format!("This message was not sent: {because}."));
+    match why {
+        Unsent::Discarded => notice.with("Send it again if it still holds."),
+        Unsent::Cancelled | Unsent::TurnEnded => notice,
     }
 }
 

@@ -22,7 +22,7 @@ pub fn replay(session: &Session) -> Vec<AgentUpdate> {
 fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
     match shown {
         Shown::Prompt(message) => vec![said(message)],
-        Shown::NotSent(message) => [said(message)].into_iter().chain(told(shown)).collect(),
+        Shown::NotSent(message, _) => [said(message)].into_iter().chain(told(shown)).collect(),
         Shown::Thought { id, text, .. } => {
             vec![AgentUpdate::ThoughtChunk { id: (*id).clone(), text: (*text).to_owned() }]
         }
@@ -36,7 +36,10 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
         }
         // A turn that did not come to its end says so; a cancel was the person's own doing.
         Shown::TurnEnded(
-            TurnEndReason::Interrupted | TurnEndReason::Forked | TurnEndReason::Error { .. },
+            TurnEndReason::Interrupted
+            | TurnEndReason::Forked
+            | TurnEndReason::Blocked { .. }
+            | TurnEndReason::Error { .. },
         )
         | Shown::Lost(_) => told(shown).into_iter().collect(),
         Shown::Todo(todo) => vec![AgentUpdate::Todo(todo.items.clone())],

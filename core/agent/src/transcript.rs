@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bridle_session::{
     ApprovalAsked, ApprovalDecided, AssistantMessage, AssistantPartial, Block, Content, Event,
-    EventData, Gap, MessageId, Seq, Session, SurfaceOp, TimedBlock, TodoWrite, ToolCallId,
-    ToolResult, TurnEndReason, TurnNumber, UnixMillis, UserMessage, UserSource,
+    EventData, Gap, InboxSpliced, MessageId, Seq, Session, SurfaceOp, TimedBlock, TodoWrite,
+    ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis, UserMessage, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
@@ -36,9 +36,8 @@ pub enum Shown<'a> {
     TurnEnded(&'a TurnEndReason),
     /// What a person said and the model was sent.
     Prompt(&'a UserMessage),
-    /// What a person said and nobody read: the process died, or a fork cut the log, before its
-    /// turn came.
-    NotSent(&'a UserMessage),
+    /// What a person said and no model read.
+    NotSent(&'a UserMessage, Unsent),
     /// What a person said and that still waits for its turn. At the end only.
     Queued(&'a UserMessage),
     /// What Bridle itself told the model; `name` is the context source.
@@ -84,6 +83,17 @@ pub enum Shown<'a> {
     Told(&'a EventData),
     /// Events are lost here.
     Lost(&'a Gap),
+}
+
+/// Why no model read what a person said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsent {
+    /// The process died, or a fork cut the log, before its turn came.
+    Discarded,
+    /// It was cancelled before its turn came.
+    Cancelled,
+    /// Its turn ended before any request.
+    TurnEnded,
 }
 
 /// A tool call with all that came of it.
@@ -170,6 +180,8 @@ struct Reading<'a> {
     queued: HashMap<&'a MessageId, &'a UserMessage>,
     /// Input that a model was sent.
     sent: HashSet<&'a MessageId>,
+    /// Input that the open turn has taken.
+    claimed: Vec<&'a MessageId>,
 }
 
 /// What the events behind an answer say about one of its calls.
@@ -190,6 +202,7 @@ impl<'a> Reading<'a> {
             calls: HashMap::new(),
             queued: HashMap::new(),
             sent: HashSet::new(),
+            claimed: Vec::new(),
         };
         for event in session.events() {
             reading.look_ahead(event);
@@ -231,7 +244,12 @@ impl<'a> Reading<'a> {
     fn take(&mut self, event: &'a Event) {
         let shown = match &event.data {
             EventData::TurnStart(start) => Shown::TurnStarted(start.turn),
-            EventData::TurnEnd(end) => Shown::TurnEnded(&end.reason),
+            EventData::TurnEnd(end) => {
+                for id in std::mem::take(&mut self.claimed) {
+                    self.take_unsent(id, Unsent::TurnEnded, event);
+                }
+                Shown::TurnEnded(&end.reason)
+            }
             EventData::UserMessage(message) => match &message.source {
                 UserSource::Human => Shown::Prompt(message),
                 UserSource::Context { name } => Shown::Context { name, message },
@@ -241,9 +259,7 @@ impl<'a> Reading<'a> {
                 Shown::Answered { message, window: self.window }
             }
             EventData::InboxSpliced(splice) => {
-                if splice.is_discarded() {
-                    splice.removed.iter().for_each(|id| self.take_discarded(id, event));
-                }
+                self.take_splice(splice, event);
                 return;
             }
             EventData::RequestContext(context) => {
@@ -269,10 +285,21 @@ impl<'a> Reading<'a> {
         self.push_at(event.seq, event.time, shown);
     }
 
-    fn take_discarded(&mut self, id: &MessageId, event: &Event) {
+    fn take_splice(&mut self, splice: &'a InboxSpliced, event: &Event) {
+        let why = match splice.reason.as_str() {
+            InboxSpliced::CLAIMED => return self.claimed.extend(&splice.removed),
+            _ if splice.is_discarded() => Unsent::Discarded,
+            _ => Unsent::Cancelled,
+        };
+        splice.removed.iter().for_each(|id| self.take_unsent(id, why, event));
+    }
+
+    fn take_unsent(&mut self, id: &MessageId, why: Unsent, event: &Event) {
         // Where events are lost, the removal that says that it was read can be among them.
-        let Some(message) = self.queued.get(id).filter(|_| !self.sent.contains(id)) else { return };
-        self.push_at(event.seq, event.time, Shown::NotSent(message));
+        let said = self.queued.get(id).filter(|_| !self.sent.contains(id));
+        if let Some(message) = said.filter(|message| message.source == UserSource::Human) {
+            self.push_at(event.seq, event.time, Shown::NotSent(message, why));
+        }
     }
 
     fn take_answer(&mut self, message: &'a AssistantMessage, event: &Event) {

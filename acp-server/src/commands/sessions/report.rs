@@ -120,7 +120,7 @@ impl<'a> Section<'a> {
     /// What a person asked for first.
     pub(super) fn prompt(&self) -> Option<&'a UserMessage> {
         self.entries.iter().find_map(|entry| match entry.shown {
-            Shown::Prompt(message) | Shown::NotSent(message) | Shown::Queued(message) => {
+            Shown::Prompt(message) | Shown::NotSent(message, _) | Shown::Queued(message) => {
                 Some(message)
             }
             _ => None,

@@ -82,7 +82,7 @@ fn section(out: &mut impl Write, section: &Section<'_>) -> io::Result<()> {
 
 fn entry(out: &mut impl Write, entry: &Entry<'_>) -> io::Result<()> {
     match &entry.shown {
-        Shown::Prompt(message) | Shown::NotSent(message) | Shown::Queued(message) => {
+        Shown::Prompt(message) | Shown::NotSent(message, _) | Shown::Queued(message) => {
             prompt(out, message)?;
         }
         Shown::Context { name, .. } => writeln!(out, "\n  (told the model: {})", visible(name))?,

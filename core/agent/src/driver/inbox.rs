@@ -85,7 +85,7 @@ impl Driver {
         let claimed = self.inbox.claim(begins_turn);
         let ids: Vec<_> = claimed.messages.iter().map(|message| message.id.clone()).collect();
         if !ids.is_empty() {
-            self.unqueue(ids, "claimed");
+            self.unqueue(ids, InboxSpliced::CLAIMED);
         }
         claimed
     }
@@ -131,7 +131,7 @@ impl Driver {
         if ids.is_empty() {
             return;
         }
-        self.unqueue(ids.clone(), "cancelled");
+        self.unqueue(ids.clone(), InboxSpliced::CANCELLED);
         for id in ids {
             self.inbox.remove(&id);
             self.end(id, TurnOutcome::Cancelled).await;

@@ -34,7 +34,7 @@ where
     }
 }
 
-fn on<P: HookPoint>(
+pub(crate) fn on<P: HookPoint>(
     listener: impl for<'a> Fn(P::Input, Next<'a, P>) -> BoxFuture<'a, P::Output> + Send + Sync + 'static,
 ) -> Arc<dyn Around<P>> {
     Arc::new(Listener(listener))

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use bridle_agent::{Access, AgentUpdate, Phase, TurnOutcome};
+use bridle_agent::{Access, AgentUpdate, Phase, PreStep, StepDecision, TurnOutcome, replay};
 use bridle_session::{
     Content, EventData, InputQueue, MessageId, StepNumber, TurnNumber, UserMessage, UserSource,
 };
+use expect_test::expect;
 use tokio::sync::Notify;
 
-use crate::rig::{Play, Rig, TestTool, calls, kinds, line, text};
+use crate::hooks::on;
+use crate::rig::{Extra, Play, Rig, Setting, TestTool, calls, kinds, line, text};
 
 fn steer(rig: &Rig, id: &str) {
     rig.agent.steer(MessageId::new(id), vec![Content::text(id)]).unwrap();
@@ -253,4 +255,31 @@ async fn idle_is_only_reached_when_nothing_is_handed_over_any_more() {
     let log = kinds(&rig.log().await);
     assert_eq!(log.iter().filter(|kind| *kind == "turn/end completed").count(), 2);
     rig.agent.idle().await;
+}
+
+#[tokio::test]
+async fn a_replay_shows_what_was_said_and_never_sent() {
+    let reject = on::<PreStep>(|_, _| {
+        Box::pin(async { StepDecision::Reject { message: "Not today.".to_owned(), limit: false } })
+    });
+    let extra = Extra::new(move |setup| setup.hook::<PreStep>(Arc::clone(&reject)));
+    let mut rig = Rig::start(Setting { extra, ..Setting::default() }).await;
+    rig.prompt("cancelled");
+    rig.agent.cancel();
+    rig.run("blocked").await;
+    rig.agent.inject(context("note")).unwrap();
+    rig.agent.status().await.unwrap();
+    let log = rig.log().await;
+    let shown: Vec<_> = replay(&log).iter().map(line).collect();
+    expect![[r#"
+        [
+            "user cancelled",
+            "notice This message was not sent: it was cancelled before its turn came.",
+            "title blocked",
+            "user blocked",
+            "notice This message was not sent: its turn ended before the model was asked.",
+            "notice This turn was stopped.",
+        ]
+    "#]]
+    .assert_debug_eq(&shown);
 }

@@ -134,7 +134,7 @@ pub struct InboxSpliced {
     /// Messages that left the queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removed: Vec<MessageId>,
-    /// Why they left: `claimed`, `cancelled`, or one of the two below. Empty for insertions.
+    /// Why they left: one of the constants below. Empty for insertions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -157,6 +157,12 @@ impl InputQueue {
 }
 
 impl InboxSpliced {
+    /// Why input left the queue: a turn took it.
+    pub const CLAIMED: &str = "claimed";
+
+    /// Why input left the queue: it was cancelled before a turn took it.
+    pub const CANCELLED: &str = "cancelled";
+
     /// Why input left the queue of a session whose process died: nobody has read it.
     pub const DISCARDED_BY_RESTART: &str = "discarded: restart";
 

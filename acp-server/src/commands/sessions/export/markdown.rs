@@ -50,7 +50,7 @@ fn section(text: &mut String, section: &Section<'_>) {
 
 fn entry(text: &mut String, entry: &Entry<'_>) {
     match &entry.shown {
-        Shown::Prompt(message) | Shown::NotSent(message) | Shown::Queued(message) => {
+        Shown::Prompt(message) | Shown::NotSent(message, _) | Shown::Queued(message) => {
             prompt(text, message);
         }
         Shown::Context { name, message } => {

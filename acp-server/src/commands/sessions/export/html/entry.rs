@@ -11,7 +11,7 @@ use super::writer::Html;
 pub(super) fn write(html: &mut Html<'_>, report: &Report<'_>, entry: &Entry<'_>) {
     match &entry.shown {
         Shown::Prompt(message) => said(html, "prompt", message),
-        Shown::NotSent(message) | Shown::Queued(message) => said(html, "prompt unsent", message),
+        Shown::NotSent(message, _) | Shown::Queued(message) => said(html, "prompt unsent", message),
         Shown::Context { name, message } => {
             html.raw("<details class=\"context\"><summary>Bridle told the model: ").text(name);
             html.raw("</summary>");
