@@ -56,6 +56,11 @@ impl Shared {
         self.inner().script.queue.push_back(reply);
     }
 
+    /// Whether answers count what the provider's cache would have.
+    fn caches(&self) -> bool {
+        self.inner().script.caches
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,6 +73,7 @@ impl Shared {
             api_key: inner.script.key.as_deref(),
             mac_key: &self.mac_key,
             ledger: &inner.ledger,
+            signatures: true,
         };
         strict::check(&rules, dialect, request.headers(), &request.bytes, &request.body)
     }
@@ -139,7 +145,12 @@ async fn respond(
     }
     let id = request_id(tracker.number());
     match reply.kind {
-        Kind::Stream(answer) => {
+        Kind::Stream(mut answer) => {
+            if shared.caches() {
+                let (cached, prefixes) = &accepted.cache;
+                answer.usage = answer.usage.or(*cached);
+                shared.inner().ledger.cache(prefixes.clone());
+            }
             let steps = plan(&answer, accepted, &mut shared.inner().ledger);
             let body = StreamBody::new(send(steps, tracker)).boxed_unsync();
             response(200, "text/event-stream; charset=utf-8", body, &id)

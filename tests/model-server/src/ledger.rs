@@ -14,6 +14,7 @@ pub(crate) struct Ledger {
     signed: HashMap<String, Signed>,
     calls: HashMap<String, EmittedCall>,
     paused: HashSet<Mark>,
+    cached: HashSet<Mark>,
     next: u64,
 }
 
@@ -63,5 +64,13 @@ impl Ledger {
 
     pub(crate) fn is_paused(&self, end: &Mark) -> bool {
         self.paused.contains(end)
+    }
+
+    pub(crate) fn cache(&mut self, prefixes: Vec<Mark>) {
+        self.cached.extend(prefixes);
+    }
+
+    pub(crate) fn is_cached(&self, prefix: &Mark) -> bool {
+        self.cached.contains(prefix)
     }
 }

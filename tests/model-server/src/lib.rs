@@ -19,6 +19,7 @@
 mod directive;
 mod dispatch;
 mod error;
+mod form;
 mod gate;
 mod ledger;
 mod model;
@@ -32,6 +33,7 @@ mod strict;
 #[cfg(test)]
 mod tests;
 
+pub use form::check_form;
 pub use gate::Gate;
 pub use model::{ModelSpec, Thinking};
 pub use record::{Delivery, Recorded, Violation};

@@ -117,6 +117,11 @@ impl Writer<'_> {
             Part::Redacted if self.accepted.is_thinking => self.redacted(),
             Part::Thinking { .. } | Part::Redacted => {}
             Part::ToolCall { name, arguments } => self.tool_call(name, arguments),
+            Part::Cited { text, citation } => self.cited(text, citation),
+            Part::Block(block) => {
+                self.start(block);
+                self.stop(block);
+            }
             Part::Burst { deltas, size } => self.burst((*deltas).min(MAX_DELTAS), *size),
             Part::Ping => self.send(sse::ping()),
             Part::Raw(bytes) => self.send(bytes.clone()),
@@ -127,6 +132,14 @@ impl Writer<'_> {
         self.start(&json!({ "type": "text", "text": "" }));
         self.split_deltas("text_delta", "text", text, deltas);
         self.stop(&json!({ "type": "text", "text": text }));
+    }
+
+    fn cited(&mut self, text: &str, citation: &Value) {
+        self.start(&json!({ "type": "text", "text": "", "citations": [] }));
+        self.split_deltas("text_delta", "text", text, 1);
+        let frame = sse::citation_delta(self.index, citation);
+        self.send(frame);
+        self.stop(&json!({ "type": "text", "text": text, "citations": [citation] }));
     }
 
     fn thinking(&mut self, text: &str, deltas: usize) {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::Gate;
+use crate::strict::Cached;
 
 /// The most deltas one part of an answer may have; more are refused in a directive and merged in
 /// a builder call.
@@ -82,6 +83,8 @@ pub(crate) enum Part {
     Thinking { text: String, deltas: usize },
     Redacted,
     ToolCall { name: String, arguments: String },
+    Cited { text: String, citation: Value },
+    Block(Value),
     Burst { deltas: usize, size: usize },
     Ping,
     Raw(Bytes),
@@ -137,6 +140,17 @@ impl Answer {
     pub fn tool_call_raw(self, name: &str, arguments: &str) -> Self {
         let (name, arguments) = (name.to_owned(), arguments.to_owned());
         self.part(Part::ToolCall { name, arguments })
+    }
+
+    /// A text block in one delta, with one citation.
+    pub fn cited_text(self, text: &str, citation: Value) -> Self {
+        self.part(Part::Cited { text: text.to_owned(), citation })
+    }
+
+    /// A block that is sent whole in its start, e.g. of a tool of the provider's own. Thinking
+    /// behind it is bound to it.
+    pub fn block(self, block: Value) -> Self {
+        self.part(Part::Block(block))
     }
 
     /// A text block of `deltas` deltas of `size` bytes each, sent as fast as the socket takes
@@ -270,4 +284,16 @@ pub struct Usage {
     pub cache_write: Option<u64>,
     /// Output.
     pub output: Option<u64>,
+}
+
+impl Usage {
+    /// What is not set, as a cache would have it.
+    pub(crate) fn or(self, cached: Cached) -> Self {
+        Self {
+            input: self.input.or(Some(cached.fresh)),
+            cache_read: self.cache_read.or(Some(cached.read)),
+            cache_write: self.cache_write.or(Some(cached.written)),
+            output: self.output,
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub struct Script {
     pub(crate) queue: VecDeque<Reply>,
     pub(crate) models: Vec<ModelSpec>,
     pub(crate) key: Option<String>,
+    pub(crate) caches: bool,
     rules: Vec<Rule>,
     default: Option<Reply>,
 }
@@ -65,6 +66,11 @@ impl Script {
     /// The only API key that is accepted; without this, every non-empty key is.
     pub fn key(self, key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..self }
+    }
+
+    /// Counts input as a provider with a prompt cache would; see the breakpoints of a request.
+    pub fn caching(self) -> Self {
+        Self { caches: true, ..self }
     }
 
     /// The reply to a conversation.

@@ -44,6 +44,12 @@ pub(crate) fn block_delta(index: usize, kind: &str, field: &str, value: &str) ->
     event("content_block_delta", &data)
 }
 
+pub(crate) fn citation_delta(index: usize, citation: &Value) -> Bytes {
+    let delta = json!({ "type": "citations_delta", "citation": citation });
+    let data = json!({ "type": "content_block_delta", "index": index, "delta": delta });
+    event("content_block_delta", &data)
+}
+
 pub(crate) fn block_stop(index: usize) -> Bytes {
     event("content_block_stop", &json!({ "type": "content_block_stop", "index": index }))
 }

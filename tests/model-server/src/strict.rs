@@ -2,8 +2,10 @@
 
 mod binding;
 mod blocks;
+mod cache;
 mod headers;
 mod messages;
+mod own_tools;
 mod pairing;
 mod parameters;
 mod prefix;
@@ -18,10 +20,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 pub(crate) use binding::{Chain, signature};
+pub(crate) use cache::Cached;
 pub(crate) use prefix::Key;
 pub(crate) use size::count;
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Mark};
 use crate::{ModelSpec, model};
 
 /// Which provider's rules hold.
@@ -92,6 +95,8 @@ pub(crate) struct Accepted {
     pub(crate) shows_thinking: bool,
     /// Whether the model thinks.
     pub(crate) is_thinking: bool,
+    /// What the provider's cache would have of it, and the prefixes that it caches.
+    pub(crate) cache: (Cached, Vec<Mark>),
 }
 
 /// What the rules need to know of the server.
@@ -100,6 +105,9 @@ pub(crate) struct Rules<'a> {
     pub(crate) api_key: Option<&'a str>,
     pub(crate) mac_key: &'a Key,
     pub(crate) ledger: &'a Ledger,
+    /// Whether thinking must be of this server. What is checked outside of a conversation has
+    /// thinking of nobody.
+    pub(crate) signatures: bool,
 }
 
 /// Holds a request against all rules. `body` is `bytes` parsed, `Null` when that failed.
@@ -114,7 +122,7 @@ pub(crate) fn check(
     let body = body
         .as_object()
         .ok_or_else(|| Refusal::invalid("body", "the request body is not a JSON object"))?;
-    let model = parameters::model(body, |id| find_model(rules.models, dialect, id))?;
+    let model = parameters::model(dialect, body, |id| find_model(rules.models, dialect, id))?;
     let raw: RawRequest<'_> = serde_json::from_slice(bytes)
         .map_err(|error| Refusal::invalid("body", format!("the request body: {error}")))?;
     let messages = body.get("messages").and_then(Value::as_array).map(Vec::as_slice);
@@ -126,8 +134,9 @@ pub(crate) fn check(
     pairing::check(&request)?;
     blocks::breakpoints(&request)?;
     let tokens = size::check(&request)?;
-    let walk = binding::walk(&request, rules.mac_key, rules.ledger)?;
+    let walk = binding::walk(&request, rules)?;
     messages::check_turns(&request, &walk.paused)?;
+    own_tools::check(&request, &walk.paused)?;
     thinking::check(&request)?;
     Ok(Accepted {
         dialect,
@@ -135,6 +144,7 @@ pub(crate) fn check(
         chain: walk.chain,
         shows_thinking: dialect == Dialect::DeepSeek || parameters::shows_thinking(body),
         is_thinking: request.is_thinking(),
+        cache: cache::look_up(&request, rules.mac_key, rules.ledger),
         model: request.model.id,
     })
 }

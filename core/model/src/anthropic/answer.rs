@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::history::text_part;
 use super::names::{ToolTable, is_legal};
-use super::wire::{BlockHead, Part};
+use super::wire::{BlockHead, Kind, Part, StartedBlock};
 use crate::StopReason;
 use crate::catalogue::{CatalogueModel, Dialect};
 
@@ -62,11 +62,9 @@ impl Reader<'_> {
         for timed in &answer.blocks {
             let returned = match &timed.block {
                 Block::Text { text } => self.text(timed, text, is_own),
-                // Nobody ran them.
-                Block::ToolCall { .. } if answer.interrupted => Returned::Lost,
                 Block::ToolCall { id, name, arguments } => {
                     let wire_id = claim_id(id.as_str());
-                    let own_form = raw_of(timed).filter(|_| is_own && wire_id == id.as_str());
+                    let own_form = own_form(timed).filter(|_| is_own && wire_id == id.as_str());
                     Returned::Part(own_form.map_or_else(
                         || Part::ToolUse {
                             id: wire_id.into(),
@@ -91,7 +89,7 @@ impl Reader<'_> {
     }
 
     fn text<'a>(&self, timed: &'a TimedBlock, text: &'a str, is_own: bool) -> Returned<'a> {
-        match raw_of(timed).filter(|_| is_own && !text.trim().is_empty()) {
+        match own_form(timed).filter(|_| is_own && !text.trim().is_empty()) {
             Some(raw) => Returned::Part(Part::Verbatim(raw)),
             None => text_part(Cow::Borrowed(text)).map_or(Returned::Blank, Returned::Part),
         }
@@ -110,11 +108,11 @@ impl Reader<'_> {
                 let is_signed = signature.is_some_and(|signature| !signature.is_empty());
                 let may_return = is_signed || self.model.dialect == Dialect::DeepSeek;
                 let neutral = Part::Thinking { thinking: text, signature };
-                may_return.then(|| raw_of(timed).map_or(neutral, Part::Verbatim))
+                may_return.then(|| own_form(timed).map_or(neutral, Part::Verbatim))
             }
             Block::RedactedThinking { data } => {
                 let neutral = Part::RedactedThinking { data };
-                Some(raw_of(timed).map_or(neutral, Part::Verbatim))
+                Some(own_form(timed).map_or(neutral, Part::Verbatim))
             }
             Block::Opaque { raw } if self.model.dialect == Dialect::Anthropic => {
                 partners.returnable(raw).map(Part::Verbatim)
@@ -149,9 +147,25 @@ fn is_reasoning(part: &Part<'_>) -> bool {
     }
 }
 
-/// The provider's own form of a block, where there is one that can be read.
-fn raw_of(timed: &TimedBlock) -> Option<&RawValue> {
-    timed.raw.as_deref().and_then(object)
+/// The provider's own form of a block, where there is one that says what the block says.
+fn own_form(timed: &TimedBlock) -> Option<&RawValue> {
+    let raw = object(timed.raw.as_deref()?)?;
+    let form: StartedBlock<'_> = serde_json::from_str(raw.get()).ok()?;
+    let kind: Kind<'_> = serde_json::from_str(raw.get()).ok()?;
+    let says_the_same = match (&timed.block, &*kind.r#type) {
+        (Block::Text { text }, "text") => form.text.as_ref() == Some(text),
+        (Block::Thinking { text, signature }, "thinking") => {
+            form.thinking.as_ref() == Some(text) && form.signature == *signature
+        }
+        (Block::RedactedThinking { data }, "redacted_thinking") => form.data.as_ref() == Some(data),
+        (Block::ToolCall { id, .. }, "tool_use") => {
+            form.id.as_deref() == Some(id.as_str())
+                && form.name.is_some_and(|name| is_legal(&name))
+                && form.input.is_some_and(|input| input.get().starts_with('{'))
+        }
+        _ => false,
+    };
+    says_the_same.then_some(raw)
 }
 
 fn object(raw: &OpaqueBlock) -> Option<&RawValue> {

@@ -1,5 +1,6 @@
 //! The adapter over real loopback HTTP.
 
+mod admissible;
 mod clock;
 mod failing;
 mod server;

@@ -11,7 +11,7 @@ use hmac_sha256::HMAC;
 use serde_json::Value;
 
 use super::prefix::{Key, without_markers};
-use super::{Dialect, Refusal, Request, blocks_of, kind_of, text};
+use super::{Dialect, Refusal, Request, Rules, blocks_of, kind_of, text};
 use crate::ledger::{Ledger, Mark};
 
 /// A MAC over a growing conversation.
@@ -19,12 +19,12 @@ use crate::ledger::{Ledger, Mark};
 pub(crate) struct Chain(HMAC);
 
 impl Chain {
-    fn new(key: &Key) -> Self {
+    pub(super) fn new(key: &Key) -> Self {
         Self(HMAC::new(key))
     }
 
     /// Adds a labelled part; lengths keep neighbouring parts apart.
-    fn absorb(&mut self, label: &str, bytes: &[u8]) {
+    pub(super) fn absorb(&mut self, label: &str, bytes: &[u8]) {
         self.0.update(label.as_bytes());
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
@@ -40,7 +40,12 @@ impl Chain {
         let field = |name| text(block, name).unwrap_or_default();
         match kind_of(block) {
             "text" if field("text").trim().is_empty() => {}
-            "text" => self.absorb("text", field("text").as_bytes()),
+            "text" => {
+                self.absorb("text", field("text").as_bytes());
+                if let Some(citations) = block.get("citations") {
+                    self.absorb("citations", canonical(citations).as_bytes());
+                }
+            }
             "thinking" => self.absorb("signed", field("signature").as_bytes()),
             "redacted_thinking" => self.absorb("signed", field("data").as_bytes()),
             "tool_use" => {
@@ -76,9 +81,10 @@ pub(super) struct Walk {
     pub(super) paused: Vec<bool>,
 }
 
-pub(super) fn walk(request: &Request<'_>, key: &Key, ledger: &Ledger) -> Result<Walk, Refusal> {
+pub(super) fn walk(request: &Request<'_>, rules: &Rules<'_>) -> Result<Walk, Refusal> {
+    let ledger = rules.ledger;
     let raw = &request.raw;
-    let mut chain = Chain::new(key);
+    let mut chain = Chain::new(rules.mac_key);
     for (label, part) in [("system", raw.system), ("tools", raw.tools)] {
         chain.absorb(label, &without_markers(part.map(|part| part.get()).unwrap_or_default()));
     }
@@ -88,7 +94,7 @@ pub(super) fn walk(request: &Request<'_>, key: &Key, ledger: &Ledger) -> Result<
         request.messages.iter().zip(raw.messages.iter().flatten()).enumerate()
     {
         let is_assistant = text(message, "role") == Some("assistant");
-        if is_assistant && request.dialect == Dialect::Anthropic {
+        if is_assistant && rules.signatures && request.dialect == Dialect::Anthropic {
             check_signed(request, &chain, message, index, ledger)?;
             if index >= running_turn {
                 check_complete(request, &chain, message, index, ledger)?;
@@ -203,7 +209,7 @@ fn explain(
 }
 
 /// JSON with sorted keys and no spaces, whatever order the parser keeps.
-fn canonical(value: &Value) -> String {
+pub(super) fn canonical(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let mut members: Vec<String> = fields

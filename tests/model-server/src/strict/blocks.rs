@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Refusal, Request, kind_of, only_fields, text, tools};
+use super::{Dialect, Refusal, Request, kind_of, only_fields, own_tools, text, tools};
 
 const MAX_BREAKPOINTS: usize = 4;
 
@@ -26,6 +26,7 @@ pub(super) fn content(
             ("tool_use", "assistant") => tool_use(block, &at)?,
             ("thinking", "assistant") => thinking(block, &at)?,
             ("redacted_thinking", "assistant") => redacted(block, &at)?,
+            (kind, "assistant") if own_tools::is_block(request.dialect, kind) => {}
             (kind, _) => return Err(unknown(kind, role, &at)),
         }
     }
@@ -126,7 +127,7 @@ fn image(request: &Request<'_>, block: &Value, at: &str) -> Result<(), Refusal> 
 }
 
 fn tool_use(block: &Value, at: &str) -> Result<(), Refusal> {
-    fields(block, &["id", "name", "input", "cache_control"], at)?;
+    fields(block, &["id", "name", "input", "caller", "cache_control"], at)?;
     let id = text(block, "id").unwrap_or_default();
     let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if id.is_empty() || !id.bytes().all(is_id_byte) {

@@ -25,11 +25,32 @@ pub(super) fn check_turns(request: &Request<'_>, paused: &[bool]) -> Result<(), 
             return Err(Refusal::invalid("alternation", message));
         }
     }
+    placed_system(&roles)?;
     let is_paused = paused.last().copied().unwrap_or(false);
     if roles.last() == Some(&"assistant") && !is_paused {
         let message = "This model does not support assistant message prefill. The conversation \
                        must end with a user message.";
         return Err(Refusal::invalid("prefill", message));
+    }
+    Ok(())
+}
+
+/// A system message follows a user message, and only an answer follows it.
+fn placed_system(roles: &[&str]) -> Result<(), Refusal> {
+    for (index, pair) in roles.windows(2).enumerate() {
+        let is_placed = match pair {
+            [before, "system"] => *before == "user",
+            ["system", after] => *after == "assistant",
+            _ => true,
+        };
+        if !is_placed {
+            let at = index + usize::from(pair.last() == Some(&"system"));
+            let message = format!(
+                "messages.{at}: a system message must follow a user message, and be the last one \
+                 or followed by an assistant message"
+            );
+            return Err(Refusal::invalid("system-placement", message));
+        }
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Refusal, Request, blocks, only_fields, text};
+use super::{Dialect, Refusal, Request, blocks, only_fields, text};
 use crate::{ModelSpec, Thinking};
 
 const KNOWN: [&str; 13] = [
@@ -24,6 +24,7 @@ const SAMPLING: [&str; 3] = ["temperature", "top_p", "top_k"];
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 pub(super) fn model(
+    dialect: Dialect,
     body: &Map<String, Value>,
     find: impl Fn(&str) -> Option<ModelSpec>,
 ) -> Result<ModelSpec, Refusal> {
@@ -31,7 +32,10 @@ pub(super) fn model(
         .get("model")
         .and_then(Value::as_str)
         .ok_or_else(|| Refusal::invalid("model", "model: Field required"))?;
-    find(id).ok_or_else(|| Refusal::status(404, "model", format!("model: {id}")))
+    find(id).ok_or_else(|| match dialect {
+        Dialect::Anthropic => Refusal::status(404, "model", format!("model: {id}")),
+        Dialect::DeepSeek => Refusal::invalid("model", "Model Not Exist"),
+    })
 }
 
 pub(super) fn shows_thinking(body: &Map<String, Value>) -> bool {
@@ -83,7 +87,7 @@ fn thinking(request: &Request<'_>) -> Result<(), Refusal> {
             return refuse("cannot be disabled for this model");
         }
         (Some("disabled"), _) => {}
-        (Some("enabled"), super::Dialect::DeepSeek) => {}
+        (Some("enabled"), Dialect::DeepSeek) => {}
         (Some("enabled"), _) => {
             return refuse("enabled with budget_tokens is not supported; use adaptive");
         }

@@ -44,8 +44,8 @@ async fn an_honest_conversation_with_thinking_and_tools_is_accepted() {
     let last = conversation.round(&server).await;
     assert_eq!(last.stop_reason(), "end_turn");
 
-    conversation.add("system", json!("The mode is now auto."));
     conversation.add("user", json!("Thanks."));
+    conversation.add("system", json!("The mode is now auto."));
     conversation.round(&server).await;
     assert_eq!(server.violations(), []);
     assert_eq!(server.requests().len(), 5);

@@ -193,6 +193,17 @@ async fn the_shape_of_messages() {
     let mut twice = plain();
     twice["messages"] = json!([user(json!("Hi.")), assistant, assistant, user(json!("Yes?"))]);
     refused(&twice, "alternation").await;
+    let system = json!({ "role": "system", "content": "x" });
+    let mut placed = plain();
+    placed["messages"] =
+        json!([user(json!("Hi.")), system, assistant, user(json!("Yes?")), system]);
+    let server = ModelServer::start(Script::new()).await.unwrap();
+    assert_eq!(post(&server, &placed.to_string()).await.status, 200);
+    for at in ["/messages/2", "/messages/5"] {
+        check(placed.clone(), at, user(json!("x")), "system-placement").await;
+    }
+    check(placed.clone(), "/messages/1", assistant.clone(), "alternation").await;
+    check(placed, "/messages/3", system, "system-placement").await;
     let mut old = plain();
     old["model"] = json!("claude-sonnet-5");
     check(old, "/messages/1", json!({ "role": "system", "content": "x" }), "role").await;
@@ -327,4 +338,65 @@ async fn images_where_the_model_has_no_eyes() {
     body["model"] = json!("deepseek-v4-pro");
     let response = post_deepseek(&server, &body.to_string()).await;
     expect(&server, response, "image");
+}
+
+#[tokio::test]
+async fn tools_of_the_provider() {
+    let call = json!({ "type": "server_tool_use", "id": "s1", "name": "web_search", "input": {} });
+    let result = json!({ "type": "web_search_tool_result", "tool_use_id": "s1", "content": [] });
+    let conversation = |blocks: &[&Value]| {
+        let mut body = plain();
+        let answer = json!({ "role": "assistant", "content": blocks });
+        body["messages"] =
+            json!([body["messages"][0], answer, { "role": "user", "content": "Go on." }]);
+        body
+    };
+    let server = ModelServer::start(Script::new()).await.unwrap();
+    let whole = conversation(&[&call, &result]);
+    assert_eq!(post(&server, &whole.to_string()).await.status, 200);
+    refused(&conversation(&[&call]), "own-tool-missing").await;
+    refused(&conversation(&[&result]), "own-tool-unexpected").await;
+    refused(&conversation(&[&result, &call]), "own-tool-unexpected").await;
+    let mut other = whole;
+    other["model"] = json!("deepseek-flash");
+    let server = ModelServer::start(Script::new()).await.unwrap();
+    let response = post_deepseek(&server, &other.to_string()).await;
+    expect(&server, response, "block-type");
+}
+
+#[tokio::test]
+async fn deepseek_has_no_unknown_models() {
+    let mut body = plain();
+    body["model"] = json!("gpt-6");
+    let server = ModelServer::start(Script::new()).await.unwrap();
+    let response = post_deepseek(&server, &body.to_string()).await;
+    assert_eq!(expect(&server, response, "model").status, 400);
+}
+
+#[tokio::test]
+async fn a_cached_prefix_is_found_from_twenty_blocks_on() {
+    let marker = json!({ "type": "ephemeral" });
+    let text = |text: usize| json!({ "type": "text", "text": format!("block {text}") });
+    let server = ModelServer::start(Script::new().caching()).await.unwrap();
+    let mut body = plain();
+    body["cache_control"] = marker.clone();
+    let mut counts = async |blocks: usize, mark: Option<usize>| {
+        let mut content: Vec<Value> = (0..blocks).map(text).collect();
+        if let Some(at) = mark {
+            content[at]["cache_control"] = marker.clone();
+        }
+        body["messages"][0]["content"] = json!(content);
+        let events = post(&server, &body.to_string()).await.events();
+        let usage = events[0]["message"]["usage"].clone();
+        let count = |name: &str| usage[name].as_u64().unwrap();
+        assert_eq!(count("input_tokens"), 0, "the last block is a breakpoint");
+        (count("cache_read_input_tokens"), count("cache_creation_input_tokens"))
+    };
+    let (read, first) = counts(5, None).await;
+    assert!(read == 0 && first > 0);
+    assert_eq!(counts(5, None).await, (first, 0), "the same again");
+    assert_eq!(counts(24, None).await.0, first, "19 blocks on");
+    let (read, all) = counts(60, None).await;
+    assert_eq!(read, 0, "too far behind every cached prefix, which wrote {all}");
+    assert!(counts(90, Some(59)).await.0 >= all, "a breakpoint where it was cached");
 }

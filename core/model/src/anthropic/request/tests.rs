@@ -256,8 +256,8 @@ fn a_cut_off_answer_keeps_only_what_a_provider_takes_back() {
         ],
         expect![[r#"
             {"role":"user","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]}
-            {"role":"assistant","content":[{"type":"thinking","thinking":"Hm","signature":"s"},{"type":"text","text":"Hal"}]}
-            {"role":"user","content":[{"type":"text","text":"three"}]}"#]],
+            {"role":"assistant","content":[{"type":"thinking","thinking":"Hm","signature":"s"},{"type":"text","text":"Hal"},{"type":"tool_use","id":"a","name":"read","input":{"_invalid":"{"}}]}
+            {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"No result of this call was recorded."}],"is_error":true},{"type":"text","text":"three"}]}"#]],
     );
 }
 
