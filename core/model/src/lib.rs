@@ -9,6 +9,9 @@
 mod adapter;
 mod anthropic;
 mod assembler;
+#[cfg(test)]
+mod behaviour;
+mod cache;
 mod catalogue;
 mod chunk;
 mod content;
@@ -22,6 +25,7 @@ mod sse;
 pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits, Wire};
 pub use anthropic::AnthropicAdapter;
 pub use assembler::{Assembled, Assembler, Fresh};
+pub use cache::{CacheMiss, CacheWatch};
 pub use catalogue::{Catalogue, CatalogueModel, CatalogueProvider, Dialect, Thinking};
 pub use chunk::{BlockKind, Chunk, Refusal, StopReason};
 pub use failure::{FailureCode, ModelFailure};

@@ -3,8 +3,8 @@
 mod admissible;
 mod clock;
 mod failing;
-mod server;
 mod strict;
+mod suite;
 
 use std::io::Write as _;
 use std::sync::{Arc, mpsc};
@@ -17,8 +17,8 @@ use futures::stream::BoxStream;
 
 use self::clock::ManualClock;
 use super::*;
+use crate::behaviour::server::{Request, STREAM_HEAD, Server, accept, answering, read_request};
 use crate::{Assembler, Catalogue, StopReason};
-use server::{Request, STREAM_HEAD, Server, accept, answering, read_request};
 
 const KEY: &str = "sk-ant-MARKER-0123456789";
 

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
 
 use super::clock::ManualClock;
-use super::server::wait_closed;
 use super::*;
+use crate::behaviour::server::wait_closed;
 
 async fn failure_of(answer: impl Into<Vec<u8>>) -> ModelFailure {
     let server = answering(answer);

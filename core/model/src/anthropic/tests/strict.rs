@@ -10,19 +10,26 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::{Assembled, ToolSpec};
+use crate::{Assembled, RequestCache, ToolSpec};
 
 /// A session that asks one server, the way a driver does.
 struct Talk {
     session: Session,
     http: HttpClient,
     reasoning_since: Seq,
+    tools: Vec<&'static str>,
+    cache: RequestCache,
 }
 
 impl Talk {
     fn new() -> Self {
-        let mut talk =
-            Self { session: session(), http: HttpClient::default(), reasoning_since: Seq(0) };
+        let mut talk = Self {
+            session: session(),
+            http: HttpClient::default(),
+            reasoning_since: Seq(0),
+            tools: vec!["read"],
+            cache: RequestCache::default(),
+        };
         talk.append(TurnStart { turn: TurnNumber(1) });
         talk.append(SystemMessage { text: "Be brief.".to_owned() });
         talk
@@ -42,12 +49,16 @@ impl Talk {
     async fn ask_for(&mut self, most: usize, url: &str, route: &str) -> Result<(), ModelFailure> {
         let adapter =
             AnthropicAdapter::new(self.http.clone(), url, Secret::new(KEY), model(route))?;
-        let schema =
-            RawValue::from_string(r#"{"type":"object","properties":{}}"#.to_owned()).unwrap();
-        let (name, description) = ("read".to_owned(), "Reads.".to_owned());
-        let tools = Arc::from([ToolSpec { name, description, input_schema: schema }]);
+        let tool = |name: &&str| ToolSpec {
+            name: (*name).to_owned(),
+            description: "Reads.".to_owned(),
+            input_schema: RawValue::from_string(r#"{"type":"object","properties":{}}"#.to_owned())
+                .unwrap(),
+        };
+        let tools = self.tools.iter().map(tool).collect();
         let projection = self.session.projection();
-        let request = ModelRequest::new(projection, tools, None, self.reasoning_since);
+        let request = ModelRequest::new(projection, tools, None, self.reasoning_since)
+            .with_cache(&self.cache);
         let mut stream = adapter.stream(request, CancellationToken::new()).take(most);
         let mut assembler = Assembler::new();
         let mut is_whole = false;
@@ -184,6 +195,122 @@ async fn large_results_and_changed_tools_are_read_as_text() {
     for part in ["the two ends", "of 1000000 bytes", "can be called from here on: deploy."] {
         assert!(messages.contains(part), "{part}: {messages}");
     }
+}
+
+#[tokio::test]
+async fn what_an_answer_has_beyond_its_text_goes_back_as_it_came() {
+    let search = json!({ "type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": { "q": 1.0 } });
+    let found =
+        json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [] });
+    let script = Script::new()
+        .reply(
+            Answer::new()
+                .thinking("Hm.")
+                .block(search.clone())
+                .stop_reason(bridle_model_server::StopReason::PauseTurn),
+        )
+        .reply(
+            Answer::new()
+                .block(search)
+                .block(found)
+                .cited_text("So it is.", json!({ "url": "u", "n": 1.0 }))
+                .thinking("And on.")
+                .tool_call("read", json!({})),
+        )
+        .reply(Answer::new().thinking("Enough.").text("Done."))
+        .reply(Answer::new().text("Fine."));
+    let server = ModelServer::start(script).await.unwrap();
+    let (url, route) = (server.url(), "anthropic/claude-opus-5-5");
+    let mut talk = Talk::new();
+    talk.say("go");
+    talk.ask(&url, route).await;
+    talk.ask(&url, route).await;
+    talk.run_calls();
+    talk.ask(&url, route).await;
+    talk.say("thanks");
+    // The paused search has no result in its own answer, so it can only end a conversation.
+    let refused = talk.ask_for(usize::MAX, &url, route).await;
+    assert_eq!((refused, server.violations()), (Ok(()), Vec::new()));
+    let sent = server.requests().pop().unwrap().body.to_string();
+    assert!(sent.contains(r#""citations":[{"url":"u","n":1.0}]"#), "{sent}");
+}
+
+#[tokio::test]
+async fn tools_with_names_that_the_provider_refuses_are_called_by_their_own() {
+    let script = Script::new().reply(Answer::new().text("Which?"));
+    let server = ModelServer::start(script).await.unwrap();
+    let (url, route) = (server.url(), "anthropic/claude-opus-5-5");
+    let mut talk = Talk::new();
+    talk.tools = vec!["fs.read", "fs/read", "read"];
+    talk.say("go");
+    talk.ask(&url, route).await;
+    let body = server.requests().pop().unwrap().body;
+    for (index, own) in ["fs.read", "fs/read", "read"].into_iter().enumerate() {
+        let wire = body["tools"][index]["name"].as_str().unwrap();
+        server.push(Answer::new().thinking("Hm.").tool_call(wire, json!({ "n": index })));
+        talk.say("go on");
+        talk.ask(&url, route).await;
+        assert_eq!(talk.session.state().open_calls[0].name, own);
+        talk.run_calls();
+        server.push(Answer::new().thinking("Hm.").text("Done."));
+        talk.ask(&url, route).await;
+    }
+    assert_eq!(server.violations(), []);
+}
+
+#[tokio::test]
+async fn a_changed_setting_is_told_in_a_system_message_where_the_model_takes_one() {
+    for (route, role) in [
+        ("anthropic/claude-opus-5-5", "system"),
+        ("anthropic/claude-sonnet-5", "user"),
+        ("deepseek/deepseek-flash", "user"),
+    ] {
+        let server = ModelServer::start(Script::new()).await.unwrap();
+        let url = if route.starts_with("deepseek") { server.deepseek_url() } else { server.url() };
+        let mut talk = Talk::new();
+        talk.say("go");
+        talk.ask(&url, route).await;
+        talk.append(DeveloperMessage { added: vec!["deploy".to_owned()], removed: Vec::new() });
+        talk.say("on");
+        talk.ask(&url, route).await;
+        talk.say("and on");
+        talk.ask(&url, route).await;
+        assert_eq!(server.violations(), [], "{route}");
+        let body = server.requests().pop().unwrap().body;
+        let messages = body["messages"].as_array().unwrap();
+        let told = messages.iter().find(|message| message.to_string().contains("deploy")).unwrap();
+        assert_eq!(told["role"], role, "{route}");
+    }
+}
+
+#[tokio::test]
+async fn every_request_finds_what_the_last_one_cached_however_much_came_between() {
+    let server = ModelServer::start(Script::new().caching()).await.unwrap();
+    let (url, route) = (server.url(), "anthropic/claude-opus-5-5");
+    let mut talk = Talk::new();
+    let mut cached = 0;
+    for calls in [1, 0, 60, 3, 0, 200, 1] {
+        talk.say("go on");
+        let many = (0..calls).fold(Answer::new().thinking("Hm."), |answer, call| {
+            answer.tool_call("read", json!({ "call": call }))
+        });
+        server.push(many.text("So."));
+        if calls > 0 {
+            server.push(Answer::new().text("Done."));
+        }
+        for _ in 0..(1 + usize::from(calls > 0)) {
+            talk.ask(&url, route).await;
+            let EventData::AssistantMessage(answer) = &talk.session.events().last().unwrap().data
+            else {
+                panic!("no answer");
+            };
+            assert!(answer.usage.cache_read >= cached, "{calls} calls: {:?}", answer.usage);
+            assert_eq!(answer.usage.input, 0, "the whole prompt is cached");
+            cached = answer.usage.cache_read + answer.usage.cache_write;
+            talk.run_calls();
+        }
+    }
+    assert_eq!(server.violations(), []);
 }
 
 #[tokio::test]

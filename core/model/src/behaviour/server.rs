@@ -5,30 +5,30 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 /// The head of an answer that streams; the connection's end is the body's end.
-pub(super) const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nrequest-id: req_1\r\n\r\n";
+pub(crate) const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\nrequest-id: req_1\r\n\r\n";
 
 /// A running server.
-pub(super) struct Server<T> {
-    pub(super) url: String,
+pub(crate) struct Server<T> {
+    pub(crate) url: String,
     thread: JoinHandle<T>,
 }
 
 impl<T: Send + 'static> Server<T> {
     /// Runs `play` with a way to accept connections.
-    pub(super) fn start(play: impl FnOnce(&TcpListener) -> T + Send + 'static) -> Self {
+    pub(crate) fn start(play: impl FnOnce(&TcpListener) -> T + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         Self { url, thread: std::thread::spawn(move || play(&listener)) }
     }
 
     /// What `play` returned.
-    pub(super) async fn join(self) -> T {
+    pub(crate) async fn join(self) -> T {
         tokio::task::spawn_blocking(|| self.thread.join().unwrap()).await.unwrap()
     }
 }
 
 /// A server that answers one request with `answer` and closes; returns the request.
-pub(super) fn answering(answer: impl Into<Vec<u8>>) -> Server<Request> {
+pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Server<Request> {
     let answer = answer.into();
     Server::start(move |listener| {
         let mut stream = accept(listener);
@@ -40,16 +40,16 @@ pub(super) fn answering(answer: impl Into<Vec<u8>>) -> Server<Request> {
 
 /// One request as it came.
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) head: String,
-    pub(super) body: String,
+pub(crate) struct Request {
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
-pub(super) fn accept(listener: &TcpListener) -> TcpStream {
+pub(crate) fn accept(listener: &TcpListener) -> TcpStream {
     listener.accept().unwrap().0
 }
 
-pub(super) fn read_request(stream: &mut TcpStream) -> Request {
+pub(crate) fn read_request(stream: &mut TcpStream) -> Request {
     let mut bytes = Vec::new();
     let end = loop {
         let mut piece = [0; 4096];
@@ -71,7 +71,7 @@ pub(super) fn read_request(stream: &mut TcpStream) -> Request {
 }
 
 /// Blocks until the client has closed its side.
-pub(super) fn wait_closed(stream: &mut TcpStream) {
+pub(crate) fn wait_closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     // A reset is as good as an orderly end.
     stream.read_to_end(&mut rest).unwrap_or_default();
