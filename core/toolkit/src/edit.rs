@@ -2,6 +2,7 @@
 
 mod matching;
 mod nearest;
+mod view;
 
 #[cfg(fuzzing)]
 pub use matching::fuzz_edit;
@@ -21,6 +22,7 @@ use crate::file_tool::{FileArguments, FileCall, FileWorld};
 use crate::target::{Target, fenced, plan_failed};
 use matching::{Problem, Replacement, apply};
 use nearest::nearest_regions;
+use view::Step;
 
 /// The largest file (bytes) that is edited or replaced.
 pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -28,7 +30,9 @@ pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 const DESCRIPTION: &str = "\
 Replaces exact texts in one file. Every old_text must occur exactly once in the file as it is now \
 (add surrounding lines to make it unique), unless replace_all is set. All edits are applied \
-together or none is. Line ends of the file are kept; LF in old_text and new_text stands for them.";
+together or none is. Line ends of the file are kept; LF in old_text and new_text stands for them. \
+An old_text that is not there is looked for again without regard to white space at the ends of \
+lines, then with typographic quotes, dashes and spaces taken for plain ones.";
 
 /// Arguments of `edit`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -86,14 +90,14 @@ fn prepare(target: &mut Target, edits: &[EditArgument]) -> Result<PlannedEdit, T
             all: edit.replace_all.unwrap_or_default(),
         })
         .collect();
-    let applied = apply(text.body, &replacements)
-        .map_err(|problem| explain(&problem, target, text.body, &replacements))?;
+    let applied = apply(&text.body, &replacements)
+        .map_err(|problem| explain(&problem, target, &text.body, &replacements))?;
     Ok(PlannedEdit {
-        change: Change::between(&target.path, text.body, &applied.body),
-        bytes: text.with_body(&applied.body),
+        change: Change::between(&target.path, &text.body, &applied.body),
+        bytes: text.with_body(&applied.body).map_err(|why| target.unencodable(&why))?,
         version: snapshot.version,
         regions: applied.regions,
-        line_ends: applied.line_ends,
+        steps: applied.steps,
         target: target.clone(),
     })
 }
@@ -143,7 +147,7 @@ struct PlannedEdit {
     bytes: Vec<u8>,
     change: Change,
     regions: usize,
-    line_ends: bool,
+    steps: Vec<Step>,
 }
 
 impl FileCall for PlannedEdit {
@@ -160,13 +164,13 @@ impl FileCall for PlannedEdit {
         let plural = if self.regions == 1 { "" } else { "s" };
         let mut text =
             format!("Edited {}: {} replacement{plural}.\n", self.target.shown, self.regions);
-        if self.line_ends {
-            text.push_str("Matched with line ends taken as equal; the file keeps its own.\n");
+        for (index, step) in self.steps.iter().enumerate().filter(|(_, s)| **s > Step::Exact) {
+            text.push_str(&format!("edits[{index}] matched {}.\n", step.note()));
         }
         text.push_str(&fenced("diff", &self.change.unified));
         let value = json!({
             "path": path_text(&self.target.path), "replacements": self.regions,
-            "matched": if self.line_ends { "line-ends" } else { "exact" },
+            "matched": self.steps.iter().map(|step| step.name()).collect::<Vec<_>>(),
         });
         Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
     }

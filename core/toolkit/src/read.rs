@@ -20,7 +20,7 @@ use crate::target::Target;
 const LIMITS: LineLimits = LineLimits { lines: 2_000, bytes: 48 * 1024, line_bytes: 4 * 1024 };
 
 const DESCRIPTION: &str = "\
-Reads a UTF-8 text file as numbered lines. Each line is shown as its number, a tab and its text; \
+Reads a text file as numbered lines. Each line is shown as its number, a tab and its text; \
 the number and the tab are not part of the file. At most 2,000 lines or 48 KiB are returned; a \
 note then says with which start_line to go on.";
 
@@ -137,6 +137,9 @@ impl PlannedRead {
             text.push_str(
                 "[Lines end with CR LF; `edit` matches them as if they ended with LF.]\n",
             );
+        }
+        if let Some(encoding) = lines.encoding {
+            text.push_str(&format!("[Encoded as {encoding}; `edit` and `write` keep that.]\n"));
         }
         if lines.lossy {
             text.push_str("[Some bytes are not UTF-8 and are shown as U+FFFD.]\n");

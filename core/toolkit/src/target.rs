@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bridle_agent::{Access, Display, Location, ToolFailure, ToolKind, ToolOutcome};
-use bridle_world::files::{FileError, Files, Snapshot, Version};
+use bridle_world::files::{FileError, Files, Snapshot, Unencodable, Version};
 use bridle_world::{Placement, Roots, name_text, path_text};
 use tokio_util::sync::CancellationToken;
 
@@ -167,6 +167,11 @@ impl Target {
             FileError::Special { .. } | FileError::Io { .. } => String::new(),
         };
         ToolFailure::failed(format!("{}{hint}", sentence(error)))
+    }
+
+    /// What a text that does not fit the file's encoding means to the model.
+    pub(crate) fn unencodable(&self, why: &Unencodable) -> ToolFailure {
+        ToolFailure::failed(format!("{}: {why}. The file is unchanged.", self.shown))
     }
 
     /// What to say of names beside one that does not exist.

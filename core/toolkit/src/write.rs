@@ -71,18 +71,18 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
     // The file keeps its mark, and does not get a second one.
     let unmarked = content.strip_prefix('\u{feff}').filter(|_| !old.mark.is_empty());
     let body = unmarked.unwrap_or(&content);
-    let line_ends = LineEnds::between(old.body, body);
+    let line_ends = LineEnds::between(&old.body, body);
     let body = match line_ends {
         LineEnds::Kept => Cow::Owned(body.replace('\n', "\r\n")),
         _ => Cow::Borrowed(body),
     };
     let body = body.as_ref();
     Ok(PlannedWrite {
-        change: Change::between(&target.path, old.body, body),
+        change: Change::between(&target.path, &old.body, body),
         version: snapshot.version,
         effect: if old.body == body { Effect::None } else { Effect::Replaces },
         line_ends,
-        bytes: old.with_body(body),
+        bytes: old.with_body(body).map_err(|why| target.unencodable(&why))?,
         target: target.clone(),
     })
 }

@@ -7,13 +7,20 @@
 
 mod error;
 mod folder;
+mod hash;
 mod lines;
 mod local;
 mod open;
 mod read;
+mod relocate;
 mod replace;
+mod steps;
+mod target;
 mod temporary;
 mod text;
+
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::path::Path;
@@ -21,9 +28,10 @@ use std::sync::Arc;
 
 pub use error::FileError;
 pub use folder::{Entry, EntryKind, Listing};
+pub use hash::ContentHash;
 pub use lines::{Line, LineLimits, LineWindow, Lines};
 pub use local::LocalFiles;
-pub use text::{NotText, Text, looks_binary};
+pub use text::{NotText, Text, Unencodable, looks_binary};
 
 pub(crate) use open::open_regular;
 pub(crate) use read::read;
@@ -77,6 +85,27 @@ pub trait Files: Send + Sync + 'static {
     /// place now, `Linked` when it got a further name, `Exists` when it appeared, `WriteProtected`
     /// when nobody may write it. Nothing was written then; folders that were created stay.
     fn write(&self, path: &Path, version: &Version, bytes: &[u8]) -> Result<(), FileError>;
+
+    /// Removes a file durably, if what is there is still this version of [`Files::read_for_change`].
+    ///
+    /// # Errors
+    /// As [`Files::write`]; the file is still there then.
+    fn remove(&self, path: &Path, version: &Version) -> Result<(), FileError>;
+
+    /// Gives a file another name durably, if what is there is still this version of
+    /// [`Files::read_for_change`], and nothing is at `to`, whose place a [`Files::anchor`] bound.
+    /// Makes the folders that are missing above it.
+    ///
+    /// # Errors
+    /// As [`Files::write`]; the file still has its old name then. Both names must be on one file
+    /// system.
+    fn rename(
+        &self,
+        path: &Path,
+        version: &Version,
+        to: &Path,
+        place: &Version,
+    ) -> Result<(), FileError>;
 }
 
 /// What was at a path at one moment, as the provider that made it tells it from what is there
@@ -101,6 +130,8 @@ impl Version {
 pub struct Snapshot {
     /// All bytes.
     pub bytes: Vec<u8>,
+    /// Their hash.
+    pub hash: ContentHash,
     /// Their version.
     pub version: Version,
     /// How many names (hard links) the file has besides the one it was reached by. They may lie

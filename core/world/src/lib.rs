@@ -6,6 +6,7 @@
 
 pub mod files;
 mod names;
+mod plant;
 pub mod process;
 mod roots;
 pub mod sandbox;

@@ -1,12 +1,15 @@
 //! Finding each `old_text` in a file and putting `new_text` there, all or nothing.
 //!
-//! All edits are matched against the file as it is, not one after the other. Line ends are the
-//! only thing matched loosely: a model writes LF, files have what they have. An edit then keeps
-//! the line ends that are there, line by line; every byte outside the matched regions, and every
-//! line within one that the edit repeats unchanged, stays as it was.
+//! All edits are matched against the file as it is, not one after the other. What is not there is
+//! looked for again in looser steps ([`Step`]), each of which must find exactly one place; nothing
+//! is ever matched by similarity. An edit keeps the line ends that are there, line by line; every
+//! byte outside the matched regions, and every line within one that the edit repeats unchanged,
+//! stays as it was.
 
-use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ops::Range;
+
+use super::view::{Step, View, sought};
 
 /// The most places of an ambiguous text that are named.
 const MAX_PLACES: usize = 10;
@@ -25,8 +28,8 @@ pub(super) struct Applied {
     pub(super) body: String,
     /// How many regions were replaced.
     pub(super) regions: usize,
-    /// Whether some `old_text` only matched because line ends were taken as equal.
-    pub(super) line_ends: bool,
+    /// How each replacement matched.
+    pub(super) steps: Vec<Step>,
 }
 
 /// Why nothing was replaced.
@@ -55,10 +58,13 @@ pub fn fuzz_edit(body: &str, old_text: &str, new_text: &str) -> Option<String> {
 
 /// Applies all replacements to the body of a text.
 pub(super) fn apply(body: &str, replacements: &[Replacement<'_>]) -> Result<Applied, Problem> {
-    let view = LineEndView::of(body);
+    let views = Views::new(body);
     let mut regions: Vec<Region> = Vec::new();
+    let mut steps = Vec::new();
     for (index, replacement) in replacements.iter().enumerate() {
-        regions.extend(locate(body, &view, index, replacement)?);
+        let (step, found) = locate(&views, index, replacement)?;
+        steps.push(step);
+        regions.extend(found);
     }
     regions.sort_by_key(|region| region.range.start);
     for pair in regions.windows(2) {
@@ -79,8 +85,31 @@ pub(super) fn apply(body: &str, replacements: &[Replacement<'_>]) -> Result<Appl
     if out == body {
         return Err(Problem::NoChange);
     }
-    let line_ends = regions.iter().any(|region| region.line_ends);
-    Ok(Applied { body: out, regions: regions.len(), line_ends })
+    Ok(Applied { body: out, regions: regions.len(), steps })
+}
+
+/// A text and the ways to look at it, each made when it is needed first.
+struct Views<'a> {
+    body: &'a str,
+    line_ends: View<'a>,
+    trailing_space: OnceCell<View<'a>>,
+    look_alikes: OnceCell<View<'a>>,
+}
+
+impl<'a> Views<'a> {
+    fn new(body: &'a str) -> Self {
+        let line_ends = View::of(body, Step::LineEnds);
+        Self { body, line_ends, trailing_space: OnceCell::new(), look_alikes: OnceCell::new() }
+    }
+
+    fn at(&self, step: Step) -> &View<'a> {
+        let cell = match step {
+            Step::Exact | Step::LineEnds => return &self.line_ends,
+            Step::TrailingSpace => &self.trailing_space,
+            Step::LookAlikes => &self.look_alikes,
+        };
+        cell.get_or_init(|| View::of(self.body, step))
+    }
 }
 
 /// One place to be replaced.
@@ -88,15 +117,13 @@ struct Region {
     edit: usize,
     range: Range<usize>,
     text: String,
-    line_ends: bool,
 }
 
 fn locate(
-    body: &str,
-    view: &LineEndView<'_>,
+    views: &Views<'_>,
     edit: usize,
     replacement: &Replacement<'_>,
-) -> Result<Vec<Region>, Problem> {
+) -> Result<(Step, Vec<Region>), Problem> {
     let Replacement { old_text, new_text, all } = *replacement;
     if old_text.is_empty() {
         return Err(Problem::Empty(edit));
@@ -106,28 +133,40 @@ fn locate(
     }
     // Whoever writes CR means the bytes, if they are there.
     if old_text.contains('\r') {
-        let found = occurrences(body, old_text, all);
+        let found = occurrences(views.body, old_text, all);
         if !found.is_empty() {
-            let starts = unique(edit, body, found, all)?;
+            let starts = unique(edit, views.body, found, all)?;
             let region = |start: usize| Region {
                 edit,
                 range: start..start + old_text.len(),
                 text: new_text.to_owned(),
-                line_ends: false,
             };
-            return Ok(starts.into_iter().map(region).collect());
+            return Ok((Step::Exact, starts.into_iter().map(region).collect()));
         }
     }
-    let wanted = with_line_feeds(old_text);
-    let found = occurrences(&view.text, &wanted, all);
-    let starts = unique(edit, &view.text, found, all)?;
-    let region = |start: usize| {
-        let range = view.original(start)..view.original(start + wanted.len());
-        let matched = body.get(range.clone()).unwrap_or_default();
-        let text = keep_line_ends(body, &range, new_text);
-        Region { edit, line_ends: matched != old_text, range, text }
-    };
-    Ok(starts.into_iter().map(region).collect())
+    for step in [Step::LineEnds, Step::TrailingSpace, Step::LookAlikes] {
+        let wanted = sought(old_text, step);
+        let view = views.at(step);
+        let found = occurrences(&view.text, &wanted, all);
+        // White space alone is nowhere in particular when it does not count.
+        if found.is_empty() || (step > Step::LineEnds && wanted.trim().is_empty()) {
+            continue;
+        }
+        let starts = unique(edit, &view.text, found, all)?;
+        let mut loosest = Step::Exact;
+        let region = |start: usize| {
+            let range = view.original(start)..view.original(start + wanted.len());
+            let matched = views.body.get(range.clone()).unwrap_or_default();
+            if matched != old_text {
+                loosest = step;
+            }
+            let text = keep_lines(views.body, &range, old_text, new_text);
+            Region { edit, range, text }
+        };
+        let regions = starts.into_iter().map(region).collect();
+        return Ok((loosest, regions));
+    }
+    Err(Problem::NotFound(edit))
 }
 
 /// Where `wanted` begins. For one replacement overlapping places count, because each is a place
@@ -159,31 +198,6 @@ fn unique(edit: usize, text: &str, found: Vec<usize>, all: bool) -> Result<Vec<u
     Ok(found)
 }
 
-/// A text with every CR LF as LF, and the way back.
-struct LineEndView<'a> {
-    text: Cow<'a, str>,
-    /// Offsets in `text` of the line feeds that lost a CR, ascending.
-    returns: Vec<usize>,
-}
-
-impl<'a> LineEndView<'a> {
-    fn of(body: &'a str) -> Self {
-        let returns =
-            body.match_indices("\r\n").enumerate().map(|(before, (at, _))| at - before).collect();
-        Self { text: with_line_feeds(body), returns }
-    }
-
-    /// The offset in the original. Before a line feed that lost its CR it is before the CR, so a
-    /// region never splits a line end.
-    fn original(&self, offset: usize) -> usize {
-        offset + self.returns.partition_point(|line_feed| *line_feed < offset)
-    }
-}
-
-fn with_line_feeds(text: &str) -> Cow<'_, str> {
-    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
-}
-
 /// A line or the piece of one, with its end: nothing, LF or CR LF.
 #[derive(Clone, Copy)]
 struct Line<'a> {
@@ -192,9 +206,10 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Whether a new line repeats an old one. LF stands for whatever end is there.
-    fn repeats(&self, old: &Line<'_>) -> bool {
-        self.content == old.content
+    /// Whether a new line repeats the line that was asked for and is in the file as `old`. LF
+    /// stands for whatever end is there.
+    fn repeats(&self, asked: &Line<'_>, old: &Line<'_>) -> bool {
+        self.content == asked.content
             && (self.end == old.end || (self.end == "\n" && old.end == "\r\n"))
     }
 }
@@ -212,15 +227,18 @@ fn lines(text: &str) -> Vec<Line<'_>> {
     text.split_inclusive('\n').map(split).collect()
 }
 
-/// The new text for a region, with the line ends of the lines that it replaces or, for lines that
-/// are added, of their neighbours. CR LF in the new text is meant as it is.
-fn keep_line_ends(body: &str, region: &Range<usize>, new_text: &str) -> String {
+/// The new text for a region. Lines that it repeats stay as they are in the file; the others get
+/// the line ends of the lines that they replace or, if they are added, of their neighbours. CR LF
+/// in the new text is meant as it is.
+fn keep_lines(body: &str, region: &Range<usize>, old_text: &str, new_text: &str) -> String {
     let old = lines(body.get(region.clone()).unwrap_or_default());
-    let new = lines(new_text);
-    let head = new.iter().zip(&old).take_while(|(new, old)| new.repeats(old)).count();
+    let (asked, new) = (lines(old_text), lines(new_text));
+    let repeats =
+        |(new, (asked, old)): &(&Line<'_>, (&Line<'_>, &Line<'_>))| new.repeats(asked, old);
+    let head = new.iter().zip(asked.iter().zip(&old)).take_while(repeats).count();
     let most = new.len().min(old.len()) - head;
-    let backwards = new.iter().rev().zip(old.iter().rev());
-    let tail = backwards.take(most).take_while(|(new, old)| new.repeats(old)).count();
+    let backwards = new.iter().rev().zip(asked.iter().rev().zip(old.iter().rev()));
+    let tail = backwards.take(most).take_while(repeats).count();
     let mut out = String::with_capacity(new_text.len());
     for (index, line) in new.iter().enumerate() {
         let from_end = new.len() - index;
@@ -231,7 +249,7 @@ fn keep_line_ends(body: &str, region: &Range<usize>, new_text: &str) -> String {
         } else {
             None
         };
-        out.push_str(line.content);
+        out.push_str(same.unwrap_or(line).content);
         out.push_str(match same {
             Some(old) => old.end,
             None if line.end != "\n" => line.end,

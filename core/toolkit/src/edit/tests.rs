@@ -90,12 +90,18 @@ async fn one_bad_edit_leaves_the_file_untouched() {
 #[tokio::test]
 async fn what_cannot_be_edited_is_said() {
     let ws = Workspace::new(&[("binary", "a\0b"), ("main.rs", "x")]);
+    ws.put("damaged", b"gr\xc3\xbcn, wei\xc3\x9f\xe9");
     ws.put("latin", b"caf\xe9");
     ws.fifo("fifo");
     let error = async |path| ws.error("edit", edit(path, &[("a", "b")])).await;
     expect!["binary cannot be edited: it is a binary file."].assert_eq(&error("binary").await);
-    expect!["latin cannot be edited: it is not UTF-8 text (first bad byte at offset 3)."]
-        .assert_eq(&error("latin").await);
+    expect!["damaged cannot be edited: it is not UTF-8 text (first bad byte at offset 12), nor surely in another encoding."]
+        .assert_eq(&error("damaged").await);
+    let error_in_latin = ws.error("edit", edit("latin", &[("caf", "😀")])).await;
+    expect![
+        "latin: the file is encoded as windows-1252, which cannot hold '😀'. The file is unchanged."
+    ]
+    .assert_eq(&error_in_latin);
     expect!["/base/ws/fifo is a FIFO, not a regular file."].assert_eq(&error("fifo").await);
     expect!["/base/ws is a folder. Use `list` to see what is in it."].assert_eq(&error(".").await);
     expect!["/base/ws/Main.rs does not exist. There is `main.rs`."]
@@ -221,6 +227,28 @@ async fn a_cancelled_edit_writes_nothing() {
     let failure = planned.run(bridle_agent::Grant::for_tests(), context).await.unwrap_err();
     assert_eq!(failure.code, bridle_session::ToolErrorCode::Aborted);
     assert_eq!(ws.get("f"), b"old");
+}
+
+#[tokio::test]
+async fn other_encodings_are_read_edited_and_kept() {
+    let ws = Workspace::new(&[]);
+    ws.put("latin", b"caf\xe9 au lait, tr\xe8s chaud\r\nun sucre\r\n");
+    let utf16 =
+        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    ws.put("wide", [&b"\xff\xfe"[..], &utf16("eins\r\nzwei\r\n")].concat());
+    let text = ws.text("read", json!({ "path": "latin", "end_line": 1 })).await;
+    expect![[r#"
+             1	café au lait, très chaud
+        [Lines end with CR LF; `edit` matches them as if they ended with LF.]
+        [Encoded as windows-1252; `edit` and `write` keep that.]
+    "#]]
+    .assert_eq(&text);
+    ws.run("edit", edit("latin", &[("au lait", "crème\nglacé")])).await.unwrap();
+    let expected = &b"caf\xe9 cr\xe8me\r\nglac\xe9, tr\xe8s chaud\r\nun sucre\r\n"[..];
+    assert_eq!(ws.get("latin"), expected);
+    assert!(ws.text("read", json!({ "path": "wide" })).await.contains("     2\tzwei\n"));
+    ws.run("edit", edit("wide", &[("zwei", "drei 😀")])).await.unwrap();
+    assert_eq!(ws.get("wide"), [&b"\xff\xfe"[..], &utf16("eins\r\ndrei 😀\r\n")].concat());
 }
 
 /// Random bytes around the edited word, through the whole tool: all of them come back.

@@ -12,7 +12,8 @@ use bridle_session::Content;
 use bridle_toolkit::plugins;
 use bridle_world::Roots;
 use bridle_world::files::{
-    FileError, Files, LineWindow, Lines, Listing, LocalFiles, NotText, Snapshot, Version,
+    ContentHash, FileError, Files, LineWindow, Lines, Listing, LocalFiles, NotText, Snapshot,
+    Version,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -62,7 +63,8 @@ impl Files for Editor {
             Some(bytes) => bytes,
             None => LocalFiles.read_for_change(path, limit)?.bytes,
         };
-        Ok(Snapshot { bytes, version: Version::new(Seen(buffer)), further_names: 0 })
+        let hash = ContentHash::of(&bytes);
+        Ok(Snapshot { bytes, hash, version: Version::new(Seen(buffer)), further_names: 0 })
     }
 
     fn anchor(&self, _: &Path) -> Result<Version, FileError> {
@@ -76,6 +78,20 @@ impl Files for Editor {
         }
         buffers.insert(path.to_owned(), bytes.to_owned());
         Ok(())
+    }
+
+    fn remove(&self, path: &Path, version: &Version) -> Result<(), FileError> {
+        LocalFiles.remove(path, version)
+    }
+
+    fn rename(
+        &self,
+        path: &Path,
+        version: &Version,
+        to: &Path,
+        place: &Version,
+    ) -> Result<(), FileError> {
+        LocalFiles.rename(path, version, to, place)
     }
 }
 

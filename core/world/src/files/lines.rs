@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::NotText;
-use super::text::{BINARY_PROBE_BYTES, looks_binary, without_mark};
+use super::hash::HashingReader;
+use super::text::{BINARY_PROBE_BYTES, has_utf16_mark, looks_binary, without_mark};
+use super::{ContentHash, NotText};
 
 /// The most bytes of a file that are gone through, to find a window or to count lines.
 const MAX_SCAN_BYTES: u64 = 256 * 1024 * 1024;
@@ -50,13 +51,17 @@ pub struct Lines {
     pub more: bool,
     /// Whether a line of the window ends with CR LF.
     pub crlf: bool,
-    /// Whether something in the window is not UTF-8.
+    /// Whether something in the window could not be decoded.
     pub lossy: bool,
+    /// The name of the encoding where it is not UTF-8.
+    pub encoding: Option<&'static str>,
+    /// The hash of the whole content, unless `more` is set.
+    pub hash: Option<ContentHash>,
 }
 
 impl Lines {
-    /// Reads a window out of a whole text. A byte order mark is not part of the first line. Stops
-    /// early when `cancelled` says so.
+    /// Reads a window out of a whole text, as UTF-8. A byte order mark is not part of the first
+    /// line. Stops early when `cancelled` says so.
     ///
     /// # Errors
     /// The outer error when `text` cannot be read, the inner [`NotText`] when it is binary.
@@ -65,7 +70,7 @@ impl Lines {
         window: &LineWindow,
         cancelled: &dyn Fn() -> bool,
     ) -> io::Result<Result<Self, NotText>> {
-        let mut reader = BufReader::with_capacity(64 * 1024, text);
+        let mut reader = BufReader::with_capacity(64 * 1024, HashingReader::new(text));
         if let Some(not_text) = skip_mark(&mut reader)? {
             return Ok(Err(not_text));
         }
@@ -79,6 +84,7 @@ impl Lines {
                 break;
             }
         }
+        lines.hash = (!lines.more).then(|| reader.get_ref().hash());
         Ok(Ok(lines))
     }
 
@@ -108,7 +114,7 @@ impl Lines {
 fn skip_mark(reader: &mut BufReader<impl Read>) -> io::Result<Option<NotText>> {
     debug_assert!(reader.capacity() >= BINARY_PROBE_BYTES);
     let start = reader.fill_buf()?;
-    if start.starts_with(b"\xff\xfe") || start.starts_with(b"\xfe\xff") {
+    if has_utf16_mark(start) {
         return Ok(Some(NotText::Utf16));
     }
     if looks_binary(start) {
@@ -208,8 +214,10 @@ mod tests {
         assert_eq!((all.total, all.more, all.crlf, all.lossy), (4, false, true, false));
         let middle = read(b"a\nb\nc\nd\n", 2, Some(3), LIMITS);
         assert_eq!((texts(&middle), middle.total), (vec!["b", "c"], 4));
-        assert_eq!(read(b"a\n", 5, None, LIMITS), Lines { total: 1, ..Lines::default() });
-        assert_eq!(read(b"", 1, None, LIMITS), Lines::default());
+        let hash = |bytes| Some(ContentHash::of(bytes));
+        let beyond = Lines { total: 1, hash: hash(b"a\n"), ..Lines::default() };
+        assert_eq!(read(b"a\n", 5, None, LIMITS), beyond);
+        assert_eq!(read(b"", 1, None, LIMITS), Lines { hash: hash(b""), ..Lines::default() });
     }
 
     #[test]

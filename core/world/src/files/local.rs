@@ -7,11 +7,15 @@ use async_trait::async_trait;
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
 
 use super::read::Stamp;
+use super::relocate;
 use super::replace::{self, Anchor};
 use super::{
-    FileError, Files, LineWindow, Lines, Listing, NotText, Snapshot, Version, folder, open_regular,
-    read,
+    ContentHash, FileError, Files, LineWindow, Lines, Listing, NotText, Snapshot, Text, Version,
+    folder, open_regular, read,
 };
+
+/// The largest file (bytes) that is read in an encoding other than UTF-8.
+const MAX_DECODED_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Provides [`Files`] from the disk of this host, as it is.
 #[derive(Clone, Copy, Debug)]
@@ -48,14 +52,25 @@ impl Files for LocalFiles {
         window: &LineWindow,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Result<Lines, NotText>, FileError> {
-        let file = open_regular(path)?;
-        Lines::read(file, window, cancelled).map_err(|error| FileError::io(path, error))
+        let failed = |error| FileError::io(path, error);
+        let lines = Lines::read(open_regular(path)?, window, cancelled).map_err(failed)?;
+        match &lines {
+            Ok(lines) if !lines.lossy => {}
+            Err(NotText::Binary) => {}
+            // Another encoding is told from the whole file, as for an edit.
+            _ => {
+                if let Some(decoded) = read_decoded(path, window, cancelled)? {
+                    return Ok(Ok(decoded));
+                }
+            }
+        }
+        Ok(lines)
     }
 
     fn read_for_change(&self, path: &Path, limit: u64) -> Result<Snapshot, FileError> {
         let (bytes, stamp) = read::read_for_change(path, limit)?;
-        let further_names = stamp.links.saturating_sub(1);
-        Ok(Snapshot { bytes, version: Version::new(stamp), further_names })
+        let (hash, further_names) = (stamp.hash, stamp.links.saturating_sub(1));
+        Ok(Snapshot { bytes, hash, version: Version::new(stamp), further_names })
     }
 
     fn anchor(&self, path: &Path) -> Result<Version, FileError> {
@@ -72,4 +87,43 @@ impl Files for LocalFiles {
             Err(FileError::Stale(path.to_owned()))
         }
     }
+
+    fn remove(&self, path: &Path, version: &Version) -> Result<(), FileError> {
+        let stamp = version.mark().ok_or_else(|| FileError::Stale(path.to_owned()))?;
+        relocate::remove(path, stamp)
+    }
+
+    fn rename(
+        &self,
+        path: &Path,
+        version: &Version,
+        to: &Path,
+        place: &Version,
+    ) -> Result<(), FileError> {
+        let stamp = version.mark().ok_or_else(|| FileError::Stale(path.to_owned()))?;
+        let place = place.mark().ok_or_else(|| FileError::Stale(to.to_owned()))?;
+        relocate::rename(path, stamp, to, place)
+    }
+}
+
+/// `None` when the file is no text in another encoding than UTF-8, or too large to tell.
+fn read_decoded(
+    path: &Path,
+    window: &LineWindow,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Lines>, FileError> {
+    let bytes = match read::read(path, MAX_DECODED_BYTES) {
+        Ok(bytes) => bytes,
+        Err(FileError::TooLarge { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Ok(text) = Text::parse(&bytes) else { return Ok(None) };
+    let lines = Lines::read(text.body.as_bytes(), window, cancelled);
+    let lines = lines.map_err(|error| FileError::io(path, error))?;
+    let hash = ContentHash::of(&bytes);
+    Ok(lines.ok().map(|lines| Lines {
+        encoding: text.encoding(),
+        hash: lines.hash.map(|_| hash),
+        ..lines
+    }))
 }

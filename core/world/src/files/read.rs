@@ -6,15 +6,14 @@ use std::path::Path;
 
 use rustix::fs::Stat;
 
-use super::FileError;
 use super::open::{Identity, identity_of, open_regular, require_regular};
+use super::{ContentHash, FileError};
 
-/// What a file was and held at one moment. Times are left out on purpose: they change without the
-/// content and stay while it changes.
+/// What a file was and held at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) identity: Identity,
-    pub(super) hash: blake3::Hash,
+    pub(super) hash: ContentHash,
     pub(super) len: u64,
     pub(super) links: u64,
 }
@@ -23,7 +22,7 @@ impl Stamp {
     fn new(stat: &Stat, bytes: &[u8]) -> Self {
         Self {
             identity: identity_of(stat),
-            hash: blake3::hash(bytes),
+            hash: ContentHash::of(bytes),
             len: bytes.len() as u64,
             links: links(stat),
         }

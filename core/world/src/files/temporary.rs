@@ -17,6 +17,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::steps::took;
+use crate::plant::Plant;
+
 /// A temporary's name: this, 16 hexadecimal digits, and [`SUFFIX`].
 const PREFIX: &str = ".bridle-";
 const SUFFIX: &str = ".tmp";
@@ -48,7 +51,7 @@ impl<'a> Temporary<'a> {
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         for _ in 0..TRIES {
-            let name = OsString::from(format!("{PREFIX}{:016x}{SUFFIX}", fastrand::u64(..)));
+            let name = free_name();
             match openat(folder, &name, flags, mode) {
                 Ok(fd) if claim(&fd)? => {
                     let file = File::from(fd);
@@ -67,6 +70,10 @@ impl<'a> Temporary<'a> {
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
+        if Plant::NoFileSync.is_in() {
+            return Ok(());
+        }
+        took("sync file");
         self.file.sync_all()
     }
 
@@ -79,18 +86,47 @@ impl<'a> Temporary<'a> {
         }
         copy_attributes(old, &self.file)?;
         // After the owner, whose change clears the set-id bits.
-        fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+        if !Plant::NoMode.is_in() {
+            fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+        }
         fsync(&self.file)
+    }
+
+    /// Changes names with the target, whose lock keeps a sweep away from it from here on. Dropping
+    /// the temporary then removes what was the target.
+    pub(super) fn exchange(&self, target: &File) -> rustix::io::Result<()> {
+        hold(target);
+        let flags = RenameFlags::EXCHANGE;
+        renameat_with(self.folder, &self.name, self.folder, self.target, flags)?;
+        took("publish");
+        Ok(())
+    }
+
+    /// Undoes an exchange. When that fails what was the target stays, under the temporary name.
+    pub(super) fn exchange_back(&mut self) -> rustix::io::Result<()> {
+        let flags = RenameFlags::EXCHANGE;
+        let result = renameat_with(self.folder, &self.name, self.folder, self.target, flags);
+        self.published = result.is_err();
+        result
+    }
+
+    pub(super) fn name(&self) -> &OsStr {
+        &self.name
     }
 
     pub(super) fn publish_over(mut self) -> rustix::io::Result<()> {
         renameat(self.folder, &self.name, self.folder, self.target)?;
+        took("publish");
         self.published = true;
         Ok(())
     }
 
     pub(super) fn publish_new(mut self) -> rustix::io::Result<()> {
-        let flags = RenameFlags::NOREPLACE;
+        let flags = match Plant::PublishOver.is_in() {
+            true => RenameFlags::empty(),
+            false => RenameFlags::NOREPLACE,
+        };
+        took("publish");
         match renameat_with(self.folder, &self.name, self.folder, self.target, flags) {
             Ok(()) => {
                 self.published = true;
@@ -114,6 +150,18 @@ impl Drop for Temporary<'_> {
         if let Err(error) = unlinkat(self.folder, &self.name, AtFlags::empty()) {
             tracing::warn!(name = ?self.name, %error, "a temporary file could not be removed");
         }
+    }
+}
+
+/// A name for a temporary, which most likely nothing has.
+pub(super) fn free_name() -> OsString {
+    OsString::from(format!("{PREFIX}{:016x}{SUFFIX}", fastrand::u64(..)))
+}
+
+/// Keeps sweeps away from a file that will have the name of a temporary, while it is open.
+pub(super) fn hold(file: &File) {
+    if let Err(error) = flock(file, FlockOperation::NonBlockingLockExclusive) {
+        tracing::debug!(%error, "a file that is displaced could not be locked");
     }
 }
 

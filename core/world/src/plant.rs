@@ -1,0 +1,33 @@
+//! Faults that can be planted to see that the tests would notice them. They exist only with the
+//! feature `planted-faults`, which nothing but `tests/planted-faults` turns on; without it none
+//! is ever in.
+
+/// One way to get a change of a file wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plant {
+    /// Names are never made durable.
+    NoFolderSync,
+    /// A name appears before the content is durable.
+    NoFileSync,
+    /// A replaced file gets the mode of a new one.
+    NoMode,
+    /// What was displaced is not looked at.
+    NoSecondLook,
+    /// A new file takes the place of what has its name.
+    PublishOver,
+}
+
+impl Plant {
+    /// Whether this fault is in: the one that `BRIDLE_WORLD_PLANT` names.
+    #[cfg(feature = "planted-faults")]
+    pub(crate) fn is_in(self) -> bool {
+        std::env::var("BRIDLE_WORLD_PLANT").is_ok_and(|name| name == format!("{self:?}"))
+    }
+
+    /// Whether this fault is in: never.
+    #[cfg(not(feature = "planted-faults"))]
+    pub(crate) const fn is_in(self) -> bool {
+        let _ = self;
+        false
+    }
+}
