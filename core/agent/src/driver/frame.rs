@@ -4,10 +4,10 @@
 //! changes it is noticed here, before the request, and begins a new series with its reason in the
 //! log. Design: request series.
 
-use bridle_model::{ModelRequest, PrefixGuard, PrefixStep, PreparedCall};
+use bridle_model::{CacheMiss, CacheWatch, ModelRequest, PrefixGuard, PrefixStep, PreparedCall};
 use bridle_session::{
     Draft, EventData, Message, RequestContext, RequestHeader, Route, Seq, SeriesNumber, Session,
-    SurfaceOp, SystemMessage, UserMessage,
+    SurfaceOp, SystemMessage, Usage, UserMessage,
 };
 
 use super::Driver;
@@ -24,6 +24,9 @@ pub(super) struct Frame {
     limits: Option<RequestContext>,
     /// Sees whether each request is the one before it with more at its end.
     prefix: PrefixGuard,
+    /// How the last request stood to the one before it.
+    step: PrefixStep,
+    cache: CacheWatch,
 }
 
 impl Frame {
@@ -40,6 +43,8 @@ impl Frame {
             since: header.map(|(seq, _)| seq).unwrap_or_default(),
             limits: session.state().context.clone(),
             prefix: PrefixGuard::new(),
+            step: PrefixStep::First,
+            cache: CacheWatch::default(),
         }
     }
 }
@@ -50,6 +55,7 @@ impl Driver {
     pub(super) fn frame(
         &mut self,
         call: &PreparedCall,
+        attempt: u32,
         input: &mut Vec<UserMessage>,
     ) -> Result<ModelRequest, RecordError> {
         let system_changed = self.reconcile_system()?;
@@ -76,6 +82,10 @@ impl Driver {
         }
         let request = self.model_request();
         let step = self.frame.prefix.follow(&request);
+        // A retry is the same request again: it stands to the last answer as the first try did.
+        if attempt == 1 || step != PrefixStep::Grown {
+            self.frame.step = step;
+        }
         let broken = matches!(step, PrefixStep::ToolsChanged | PrefixStep::MessagesChanged);
         if reason.is_some() || !broken {
             return Ok(request);
@@ -87,6 +97,14 @@ impl Driver {
         let request = self.model_request();
         self.frame.prefix.follow(&request);
         Ok(request)
+    }
+
+    /// Takes the counts of the answer to the last request; what it read anew through our doing.
+    pub(super) fn missed_cache(&mut self, usage: &Usage) -> Option<CacheMiss> {
+        let (step, now) = (self.frame.step, self.recorder.now());
+        let miss = self.frame.cache.answered(step, usage, now)?;
+        tracing::info!(%miss, "a cached prompt was read anew");
+        (step != PrefixStep::Grown).then_some(miss)
     }
 
     /// The request as the log has it now.

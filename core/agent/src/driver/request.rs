@@ -117,7 +117,7 @@ impl Driver {
         let request = RequestInput { turn: self.turn, step, attempt, route };
         let preparing = hooks.run(request, async move |input| models.prepare(&input.route));
         let call = self.unless_cancelled(preparing, token).await??;
-        let request = self.frame(&call, input)?;
+        let request = self.frame(&call, attempt, input)?;
         self.recorder.flush().await?;
         Ok((call, request))
     }
@@ -221,7 +221,8 @@ impl Driver {
         answer.make_call_ids_unique(|id| has_call(session, id));
         let stop = answer.stop.unwrap_or(StopReason::EndTurn);
         let calls = answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
-        self.used = answer.usage.context();
+        let usage = answer.usage;
+        self.used = usage.context();
         // A model may refuse without a word; then the end of the turn is the whole record.
         if !answer.blocks.is_empty() {
             self.recorder.append(AssistantMessage {
@@ -234,6 +235,9 @@ impl Driver {
             })?;
         }
         self.send(AgentUpdate::Usage { used: self.used, size: window }).await;
+        if let Some(miss) = self.missed_cache(&usage) {
+            self.notice(NoticeLevel::Info, miss.to_string(), None).await;
+        }
         Ok(Answer::Settled { stop, calls })
     }
 

@@ -7,8 +7,9 @@ use bridle_agent::{
     Access, ContextInput, ContextSource, Mode, PromptSection, PromptVariable, TurnOutcome,
 };
 use bridle_model::{Chunk, StopReason};
+use bridle_session::Usage;
 
-use crate::rig::{Extra, Play, Rig, Setting, TestTool, calls, kinds, ok, text};
+use crate::rig::{Extra, Play, Rig, Setting, TestTool, calls, kinds, ok, route, text, text_block};
 
 /// A source that says what the test wrote down last; `Err` never answers.
 #[derive(Clone)]
@@ -130,6 +131,34 @@ async fn a_source_that_does_not_answer_costs_neither_the_turn_nor_its_cancel() {
     assert_eq!(outcome, TurnOutcome::EndTurn);
     assert!(shown.contains(&"notice The context \"weather\" could not be read".to_owned()));
     assert_eq!(last(&rig), "system\nuser: b");
+}
+
+/// An answer whose prompt had so many tokens in the provider's cache, and left so many there.
+fn cached(cache_read: u64, cache_write: u64) -> Vec<Play> {
+    let usage = Usage { cache_read, cache_write, ..Usage::default() };
+    let mut answer = text_block(0, "Fine.");
+    answer.push(Play::Chunk(Chunk::Usage(usage)));
+    answer.push(Play::Chunk(Chunk::Stop(StopReason::EndTurn)));
+    answer
+}
+
+#[tokio::test]
+async fn what_is_read_anew_through_our_doing_is_told() {
+    let mut rig = Rig::new(Vec::new()).await;
+    rig.model.push(cached(0, 1000));
+    rig.run("a").await;
+    rig.model.push(cached(1000, 20));
+    let (shown, _) = rig.run("b").await;
+    assert!(!shown.iter().any(|line| line.starts_with("notice")), "{shown:#?}");
+    rig.agent.set_route(route("two")).await.unwrap();
+    rig.model.push(cached(0, 1040));
+    let (shown, _) = rig.run("c").await;
+    let told = "notice 1020 tokens were read anew and not from the provider's cache: a new series \
+                began";
+    assert!(shown.contains(&told.to_owned()), "{shown:#?}");
+    rig.model.push(cached(0, 1060));
+    let (shown, _) = rig.run("d").await;
+    assert!(!shown.iter().any(|line| line.starts_with("notice")), "not ours: {shown:#?}");
 }
 
 async fn with_sections(sections: Vec<PromptSection>) -> Rig {
