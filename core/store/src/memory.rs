@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use bridle_session::{BlobHash, BlobRef, Event, EventCount, Header, Seq, Session, SessionId};
+use tokio::sync::Semaphore;
 
 use crate::log::{decode_events, unreadable};
+use crate::paced::Paced;
 use crate::search::Asked;
 use crate::sink::{CommitError, Sink};
 use crate::{
@@ -22,6 +24,7 @@ use crate::{
 pub struct MemoryStore {
     logs: Arc<Logs>,
     blobs: Arc<Mutex<HashMap<BlobHash, MemoryBlob>>>,
+    pace: Option<Arc<Semaphore>>,
 }
 
 #[derive(Debug)]
@@ -45,11 +48,27 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// An empty store for tests that decide when each flush is done: it takes a permit of `pace`,
+    /// and fails for good when that is closed. Its logs have no thread; what no flush asks for is
+    /// written when the log is closed.
+    pub fn paced(pace: Arc<Semaphore>) -> Self {
+        Self { pace: Some(pace), ..Self::default() }
+    }
+
+    fn writer(&self, sink: MemorySink, next: Seq, exists: bool) -> Result<LogWriter, StoreError> {
+        match &self.pace {
+            Some(pace) => {
+                Ok(LogWriter::paced(Paced::new(Box::new(sink), Arc::clone(pace)), next, exists))
+            }
+            None => LogWriter::start(Box::new(sink), next, exists),
+        }
+    }
 }
 
 impl SessionStore for MemoryStore {
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
-        LogWriter::start(Box::new(self.sink(header, false)), Seq(0), false)
+        self.writer(self.sink(header, false), Seq(0), false)
     }
 
     fn seed(&self, session: &Session) -> Result<LogWriter, StoreError> {
@@ -62,7 +81,7 @@ impl SessionStore for MemoryStore {
         sink.commit(&lines).map_err(|error| match error {
             CommitError::NotWritten(error) | CommitError::Lost(error) => error,
         })?;
-        LogWriter::start(Box::new(sink), Seq(session.len().0), true)
+        self.writer(sink, Seq(session.len().0), true)
     }
 
     fn open(&self, id: &SessionId) -> Result<Opened, StoreError> {
@@ -74,8 +93,8 @@ impl SessionStore for MemoryStore {
         let session = log.fold()?;
         log.open = true;
         drop(logs);
-        let sink = Box::new(self.sink(session.header(), true));
-        let writer = LogWriter::start(sink, Seq(session.len().0), true)?;
+        let sink = self.sink(session.header(), true);
+        let writer = self.writer(sink, Seq(session.len().0), true)?;
         Ok(Opened { writer, session, recovery: Recovery::default() })
     }
 

@@ -4,6 +4,7 @@
 //! batch, when a flush asks for it or when the window is over, and hands it to the sink. The
 //! queue is one buffer of encoded lines, so an event is rendered once and a batch is one write.
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use bridle_session::{Event, Seq};
 use tokio::sync::oneshot;
 
 use crate::StoreError;
+use crate::paced::Paced;
 use crate::sink::{CommitError, Sink};
 
 /// How long an event may wait for company before it is written without a flush.
@@ -30,24 +32,29 @@ const STACK: usize = 256 * 1024;
 
 /// The only way to write a log. Holds the lock and the writer thread; both end with it. Dropping
 /// it writes what is queued, if the log exists, and waits for that.
-#[derive(Debug)]
 pub struct LogWriter {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    /// The disk of a log that has no thread.
+    paced: Option<Paced>,
 }
 
 impl LogWriter {
     /// Starts the thread. `next` is the position of the next event. `exists` says whether the log
     /// is on the disk already; otherwise the first flush creates it.
     pub(crate) fn start(sink: Box<dyn Sink>, next: Seq, exists: bool) -> Result<Self, StoreError> {
-        let queue = Queue { next, exists, ..Queue::default() };
-        let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Condvar::new() });
+        let shared = Arc::new(Shared::new(next, exists));
         let thread =
             thread::Builder::new().name("session-log".to_owned()).stack_size(STACK).spawn({
                 let shared = Arc::clone(&shared);
                 move || shared.run(sink)
             })?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread), paced: None })
+    }
+
+    /// Like [`LogWriter::start`], without a thread: `paced` writes when it is asked to.
+    pub(crate) fn paced(paced: Paced, next: Seq, exists: bool) -> Self {
+        Self { shared: Arc::new(Shared::new(next, exists)), thread: None, paced: Some(paced) }
     }
 
     /// Queues one event. It is written within about 200 ms, or at the next flush.
@@ -95,6 +102,9 @@ impl LogWriter {
             self.shared.changed.notify_one();
             answer
         };
+        if let Some(paced) = &self.paced {
+            paced.serve(&self.shared).await;
+        }
         answer.await.unwrap_or_else(|_| Err(StoreError::Lost(ENDED.to_owned())))
     }
 }
@@ -103,6 +113,9 @@ impl Drop for LogWriter {
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         self.shared.changed.notify_one();
+        if let Some(paced) = self.paced.take().filter(|_| self.shared.is_due()) {
+            paced.write(&self.shared);
+        }
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -111,10 +124,17 @@ impl Drop for LogWriter {
     }
 }
 
+impl fmt::Debug for LogWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogWriter").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
 const ENDED: &str = "its writer has ended";
 
+/// The queue between whoever appends and whoever writes.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -142,9 +162,15 @@ struct Queue {
 }
 
 /// What the thread writes next, and who waits for it.
-struct Batch {
+pub(crate) struct Batch {
     lines: Vec<u8>,
     waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
+}
+
+impl Batch {
+    pub(crate) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
 }
 
 impl Queue {
@@ -202,6 +228,25 @@ impl Queue {
 }
 
 impl Shared {
+    fn new(next: Seq, exists: bool) -> Self {
+        let queue = Queue { next, exists, ..Queue::default() };
+        Self { queue: Mutex::new(queue), changed: Condvar::new() }
+    }
+
+    pub(crate) fn take_batch(&self) -> Batch {
+        self.lock().take_batch()
+    }
+
+    /// Nothing can be acknowledged any more.
+    pub(crate) fn lose(&self, reason: &str) {
+        self.lock().lose(reason);
+    }
+
+    /// Whether something is to be written at once.
+    fn is_due(&self) -> bool {
+        self.lock().due_in() == Some(Duration::ZERO)
+    }
+
     /// A panic elsewhere cannot leave the queue half changed, so poisoning means nothing here.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -237,7 +282,7 @@ impl Shared {
         }
     }
 
-    fn settle(&self, batch: Batch, result: Result<(), CommitError>) {
+    pub(crate) fn settle(&self, batch: Batch, result: Result<(), CommitError>) {
         let Batch { mut lines, waiters } = batch;
         let mut queue = self.lock();
         queue.in_flight = 0;

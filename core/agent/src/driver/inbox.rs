@@ -120,11 +120,19 @@ impl Driver {
         self.answer_cancelled(cancelled).await;
     }
 
-    /// Answers all input that still waits, when the driver ends.
+    /// Empties the inbox when the driver ends, and answers what somebody waits for.
     pub(super) async fn take_back_all(&mut self) {
-        let awaited = self.inbox.0.iter().filter(|waiting| waiting.epoch.is_some());
-        let awaited: Vec<_> = awaited.map(|waiting| waiting.message.id.clone()).collect();
-        self.answer_cancelled(awaited).await;
+        let waiting = std::mem::take(&mut self.inbox.0);
+        if waiting.is_empty() {
+            return;
+        }
+        self.unqueue(
+            waiting.iter().map(|waiting| waiting.message.id.clone()).collect(),
+            "cancelled",
+        );
+        for waiting in waiting.into_iter().filter(|waiting| waiting.epoch.is_some()) {
+            self.end(waiting.message.id, TurnOutcome::Cancelled).await;
+        }
     }
 
     async fn answer_cancelled(&mut self, ids: Vec<MessageId>) {

@@ -91,6 +91,8 @@ impl Driver {
         self.assemble()?;
         let mut guard = RepeatGuard::default();
         let mut step = StepNumber::default();
+        // Whether the model is to go on also when there is nothing new to tell it.
+        let mut is_owed = false;
         loop {
             step = step.next();
             self.enter_step(step);
@@ -103,12 +105,13 @@ impl Driver {
                     return Ok(TurnEndReason::Blocked { message, limit });
                 }
             };
-            if messages.is_empty() && step.0 == 1 {
+            if messages.is_empty() && !is_owed {
                 return Ok(TurnEndReason::Completed);
             }
             match self.step(step, messages, &mut guard, token).await? {
-                None => {}
+                None => is_owed = true,
                 Some(TurnEndReason::Completed) => {
+                    is_owed = false;
                     if let Some(more) = self.before_stopping(step, token).await? {
                         self.inject(more);
                     }

@@ -10,6 +10,7 @@
 mod assembly;
 mod cancel;
 mod crashes;
+mod explorer;
 mod hooks;
 mod inbox;
 mod model_failures;
