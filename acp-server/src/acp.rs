@@ -8,6 +8,7 @@
 
 mod commands;
 mod credit;
+mod elicitation;
 mod errors;
 mod from_acp;
 mod handlers;
@@ -22,6 +23,7 @@ mod permission;
 mod serve;
 mod session;
 mod sessions;
+mod steering;
 mod to_acp;
 mod turns;
 

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    AgentHandle, AgentUpdate, Answer, Approver, Mode, Question, Seated, SessionSeat,
+    AgentHandle, AgentUpdate, Answer, Approver, Asker, FormQuestion, FormReply, Mode, Question,
+    Seated, SessionSeat,
 };
 use bridle_compose::{RowState, RowStatus, Scope, TaskSet};
 use bridle_model::Catalogue;
@@ -68,8 +69,10 @@ pub struct SessionSeed {
     pub session: Session,
     /// Its log.
     pub writer: LogWriter,
-    /// Who answers questions.
+    /// Who answers questions about calls.
     pub approver: Arc<dyn Approver>,
+    /// Who shows the model's own questions.
+    pub asker: Arc<dyn Asker>,
     /// Where updates go.
     pub updates: mpsc::Sender<AgentUpdate>,
 }
@@ -146,11 +149,12 @@ impl App {
     /// The scope of a session with its rows, and how they stand.
     async fn scope_of(&self, seed: SessionSeed) -> (Scope, Vec<RowStatus>) {
         let (settings, modes) = (self.settings(), self.modes());
-        let SessionSeed { session, writer, approver, updates } = seed;
+        let SessionSeed { session, writer, approver, asker, updates } = seed;
         let header = Arc::clone(session.header());
         let scope = self.scope.child(&format!("session {}", header.id));
         scope.provide("header", header).await;
         scope.provide("approver", approver).await;
+        scope.provide("asker", asker).await;
         let seat = SessionSeat::new(Seated { session, writer, updates });
         scope.provide("session", Arc::new(seat)).await;
         let rows = self.session_rows.iter().cloned();
@@ -180,8 +184,8 @@ impl App {
         let Ok(writer) = MemoryStore::new().create(&header) else { return Vec::new() };
         let (updates, _) = mpsc::channel(1);
         let session = Session::new(header);
-        let approver = Arc::new(NobodyToAsk);
-        let seed = SessionSeed { session, writer, approver, updates };
+        let (approver, asker) = (Arc::new(NobodyToAsk), Arc::new(NobodyToAsk));
+        let seed = SessionSeed { session, writer, approver, asker, updates };
         let (scope, parts) = self.scope_of(seed).await;
         scope.close().await;
         parts
@@ -309,6 +313,13 @@ struct NobodyToAsk;
 impl Approver for NobodyToAsk {
     async fn ask(&self, _: Question) -> Answer {
         Answer::NoApprover
+    }
+}
+
+#[async_trait]
+impl Asker for NobodyToAsk {
+    async fn ask(&self, _: Vec<FormQuestion>) -> FormReply {
+        FormReply::NoForms
     }
 }
 

@@ -9,6 +9,7 @@
 mod cancels;
 mod commands;
 mod conformance;
+mod conversation;
 mod disk_faults;
 mod disks;
 mod endings;

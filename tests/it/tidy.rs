@@ -186,7 +186,7 @@ fn editor_configurations_parse_and_start_the_binary() {
 /// What the agent answers is in the README's method table, and the other way round.
 #[tokio::test]
 async fn the_readmes_method_table_is_what_the_agent_answers() {
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 16] = [
         "initialize",
         "authenticate",
         "logout",
@@ -202,6 +202,7 @@ async fn the_readmes_method_table_is_what_the_agent_answers() {
         "session/set_model",
         "session/set_config_option",
         "providers/list",
+        "_session/steering",
     ];
     let readme = text("README.md").unwrap();
     let place = bridle_tests::Place::new();

@@ -118,6 +118,12 @@ pub(super) fn turn_failed(failure: &Failure) -> Error {
     with_details(failed)
 }
 
+/// A message for a running turn that was cancelled before the model read it.
+pub(super) fn steering_cancelled() -> Error {
+    let message = "Cancelled before the model read this message; nothing was done with it";
+    error(ErrorCode::REQUEST_CANCELLED, "cancelled", message)
+}
+
 /// A session that cannot be stored or opened.
 pub(super) fn store(failure: &StoreError) -> Error {
     let kind = match failure {

@@ -13,27 +13,28 @@ use super::errors;
 ///
 /// # Errors
 /// When the prompt is empty or holds what was not advertised: images and audio.
-pub(super) fn content(blocks: Vec<ContentBlock>) -> Result<Vec<Content>, Error> {
+pub(super) fn content(method: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Content>, Error> {
     let empty =
         |content: &Content| matches!(content, Content::Text { text } if text.trim().is_empty());
-    let content: Vec<Content> = blocks.into_iter().map(part).collect::<Result<_, _>>()?;
+    let content: Vec<Content> =
+        blocks.into_iter().map(|block| part(method, block)).collect::<Result<_, _>>()?;
     if content.iter().all(empty) {
-        return Err(errors::invalid_params("session/prompt: the prompt is empty"));
+        return Err(errors::invalid_params(&format!("{method}: the prompt is empty")));
     }
     Ok(content)
 }
 
-fn part(block: ContentBlock) -> Result<Content, Error> {
+fn part(method: &str, block: ContentBlock) -> Result<Content, Error> {
     match block {
         ContentBlock::Text(text) => Ok(Content::text(text.text)),
         ContentBlock::ResourceLink(ResourceLink { uri, name, .. }) => {
             Ok(Content::Link { uri, name })
         }
         ContentBlock::Resource(resource) => Ok(resource_part(resource)),
-        ContentBlock::Image(_) => Err(refused("images")),
-        ContentBlock::Audio(_) => Err(refused("audio")),
+        ContentBlock::Image(_) => Err(refused(method, "images")),
+        ContentBlock::Audio(_) => Err(refused(method, "audio")),
         // The reader replaces kinds that this SDK does not know; a later SDK may know more.
-        _ => Err(refused("this kind of content")),
+        _ => Err(refused(method, "this kind of content")),
     }
 }
 
@@ -53,10 +54,8 @@ fn resource_part(resource: EmbeddedResource) -> Content {
     }
 }
 
-fn refused(what: &str) -> Error {
-    errors::invalid_params(&format!(
-        "session/prompt: {what} cannot be taken; promptCapabilities says so"
-    ))
+fn refused(method: &str, what: &str) -> Error {
+    errors::invalid_params(&format!("{method}: {what} cannot be taken; promptCapabilities says so"))
 }
 
 #[cfg(test)]
@@ -66,7 +65,7 @@ mod tests {
     use super::*;
 
     fn read(blocks: Value) -> Result<Vec<Content>, Error> {
-        content(serde_json::from_value(blocks).unwrap())
+        content("session/prompt", serde_json::from_value(blocks).unwrap())
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The methods a client may call. No handler waits: the SDK reads nothing while one runs. What
 //! concerns a session goes into its mailbox, in the order of the wire; the rest runs as a task.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -25,10 +24,11 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::credit::Credits;
-use super::link::Link;
+use super::link::{Link, Shows};
 use super::outbox::answer;
 use super::session::{self, Command, Load, blocking};
 use super::sessions::Sessions;
+use super::steering::{self, SteeringRequest};
 use super::{errors, list};
 use crate::composition::App;
 
@@ -48,8 +48,8 @@ pub(super) struct Server {
     pub(super) gone: CancellationToken,
     /// Cancelled when the client's input has ended.
     pub(super) input_ended: CancellationToken,
-    /// Whether the client shows notices.
-    notices: AtomicBool,
+    /// What the client said that it can show.
+    shows: Mutex<Shows>,
 }
 
 /// The older way to choose a model, which some clients still use.
@@ -75,13 +75,13 @@ impl Server {
             clock,
             gone: CancellationToken::new(),
             input_ended: CancellationToken::new(),
-            notices: AtomicBool::new(false),
+            shows: Mutex::default(),
         }
     }
 
     fn link(&self, connection: ConnectionTo<Client>) -> Link {
-        let notices = self.notices.load(Ordering::Relaxed);
-        Link::new(connection, self.credits.clone(), self.gone.clone(), notices)
+        let shows = *self.shows.lock().unwrap_or_else(PoisonError::into_inner);
+        Link::new(connection, self.credits.clone(), self.gone.clone(), shows)
     }
 
     fn initialize(
@@ -90,9 +90,12 @@ impl Server {
         responder: Responder<InitializeResponse>,
     ) -> Result<(), Error> {
         // Presence is support, whatever the object holds.
-        let session = request.client_capabilities.session.as_ref();
-        let notices = session.is_some_and(|session| session.notices.is_some());
-        self.notices.store(notices, Ordering::Relaxed);
+        let client = &request.client_capabilities;
+        let shows = Shows {
+            notices: client.session.as_ref().is_some_and(|session| session.notices.is_some()),
+            forms: client.elicitation.as_ref().is_some_and(|forms| forms.supports_form()),
+        };
+        *self.shows.lock().unwrap_or_else(PoisonError::into_inner) = shows;
         responder.respond(initialized())
     }
 
@@ -203,6 +206,7 @@ fn initialized() -> InitializeResponse {
     InitializeResponse::new(ProtocolVersion::V1)
         .agent_capabilities(capabilities)
         .auth_methods(vec![AuthMethod::Agent(method)])
+        .meta(steering::capability())
         .agent_info(Implementation::new("bridle", env!("CARGO_PKG_VERSION")).title("Bridle"))
 }
 
@@ -261,6 +265,7 @@ where
             on_receive_request!(),
         )
         .on_receive_request(to_session!(PromptRequest, Command::Prompt), on_receive_request!())
+        .on_receive_request(to_session!(SteeringRequest, Command::Steer), on_receive_request!())
         .on_receive_request(
             to_session!(SetSessionModeRequest, Command::SetMode),
             on_receive_request!(),

@@ -24,6 +24,7 @@ use self::lines::{Frame, LineReader, MAX_LINE};
 use super::errors;
 use super::ledger::{Handshake, Ledger, MAX_OPEN, NotOpened};
 use super::outbound::{Outbound, OutputClosed};
+use super::steering;
 
 pub(super) use self::setup::notes_in;
 
@@ -120,7 +121,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Inbound<R> {
         let changed = match method.as_str() {
             "initialize" => handshake::repair(&mut request.params),
             "session/new" | "session/load" | "session/resume" => setup::repair(&mut request.params),
-            "session/prompt" => prompt::repair(&mut request.params),
+            "session/prompt" | steering::METHOD => prompt::repair(&mut request.params),
             _ => Ok(false),
         };
         let changed = changed.map_err(refuse)?;

@@ -3,12 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use agent_client_protocol::Client;
-use agent_client_protocol::v1::schema::{
-    RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionNotification,
-    SessionUpdate,
-};
+use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
 use agent_client_protocol::v1::{ConnectionTo, SentRequest};
+use agent_client_protocol::{Client, JsonRpcRequest};
 use tokio_util::sync::CancellationToken;
 
 use super::credit::Credits;
@@ -20,8 +17,17 @@ pub(super) struct Link {
     credits: Arc<Credits>,
     /// Cancelled when nothing can reach the client any more; sends are dropped then.
     gone: CancellationToken,
-    /// Whether the client shows notices.
+    /// What the client can show.
+    pub(super) shows: Shows,
+}
+
+/// What a client says that it can show beyond the basics.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shows {
+    /// Notices.
     pub(super) notices: bool,
+    /// Forms, through `elicitation/create`.
+    pub(super) forms: bool,
 }
 
 impl Link {
@@ -29,9 +35,9 @@ impl Link {
         connection: ConnectionTo<Client>,
         credits: Arc<Credits>,
         gone: CancellationToken,
-        notices: bool,
+        shows: Shows,
     ) -> Self {
-        Self { connection, credits, gone, notices }
+        Self { connection, credits, gone, shows }
     }
 
     /// Waits until an update may be sent; a client that is gone takes everything.
@@ -61,10 +67,7 @@ impl Link {
     }
 
     /// Sends a question.
-    pub(super) fn ask(
-        &self,
-        request: RequestPermissionRequest,
-    ) -> SentRequest<RequestPermissionResponse> {
+    pub(super) fn ask<R: JsonRpcRequest>(&self, request: R) -> SentRequest<R::Response> {
         self.connection.send_request(request)
     }
 }

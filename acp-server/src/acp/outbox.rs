@@ -10,10 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::SentRequest;
-use agent_client_protocol::v1::schema::{
-    PromptResponse, RequestPermissionRequest, RequestPermissionResponse, SessionId, SessionUpdate,
-    StopReason,
-};
+use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
+use agent_client_protocol::{Error, JsonRpcRequest};
 use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
 use bridle_session::MessageId;
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::commands::{self, LocalCommand, Status};
 use super::link::Link;
 use super::options::{self, Chosen};
+use super::steering::Steering;
 use super::turns::{LocalPrompt, Turns};
 use super::{errors, to_acp};
 use crate::composition::App;
@@ -29,23 +28,42 @@ use crate::composition::App;
 pub(super) const UPDATE_QUEUE: usize = 256;
 
 /// How many questions may wait here.
-pub(super) const CONTROL_QUEUE: usize = 64;
+pub(super) const QUESTION_QUEUE: usize = 64;
 
 /// Pieces of a message are joined up to about this many bytes.
 const JOIN_LIMIT: usize = 8 * 1024;
 
-/// What does not come from the agent's stream.
-pub(super) enum Control {
-    /// A question to the person.
-    Ask(Ask),
+/// A question to the person, on its way out.
+pub(super) struct Ask(Box<dyn FnOnce(&Link) + Send>);
+
+impl Ask {
+    /// The question, and where the request that was sent comes back.
+    fn new<R: JsonRpcRequest + Send>(
+        request: R,
+    ) -> (Self, oneshot::Receiver<SentRequest<R::Response>>) {
+        let (reply, sent) = oneshot::channel();
+        let send = move |link: &Link| {
+            // A turn that was cancelled meanwhile asks no more. If it is cancelled just now, the
+            // dropped request withdraws itself.
+            if !reply.is_closed() {
+                drop(reply.send(link.ask(request)));
+            }
+        };
+        (Self(Box::new(send)), sent)
+    }
 }
 
-/// A question on its way out.
-pub(super) struct Ask {
-    /// The question.
-    pub(super) request: Box<RequestPermissionRequest>,
-    /// Gets the request that was sent.
-    pub(super) reply: oneshot::Sender<SentRequest<RequestPermissionResponse>>,
+/// Asks the client behind all that it must see first. `None` when the outbox has ended.
+///
+/// # Cancel safety
+/// Cancel safe: dropping it withdraws the question.
+pub(super) async fn ask<R: JsonRpcRequest + Send>(
+    outbox: &mpsc::Sender<Ask>,
+    request: R,
+) -> Option<Result<R::Response, Error>> {
+    let (ask, sent) = Ask::new(request);
+    outbox.send(ask).await.ok()?;
+    Some(sent.await.ok()?.block_task().await)
 }
 
 /// The outbox of one session.
@@ -59,16 +77,16 @@ pub(super) struct Outbox {
     /// Tokens in the context after the last request.
     pub(super) used: u64,
     pub(super) updates: mpsc::Receiver<AgentUpdate>,
-    pub(super) control: mpsc::Receiver<Control>,
+    pub(super) questions: mpsc::Receiver<Ask>,
 }
 
 impl Outbox {
     /// Runs until the agent has ended and everything it said is sent.
     pub(super) async fn run(mut self) {
-        while let Some(next) = next(&mut self.updates, &mut self.control, &self.turns).await {
+        while let Some(next) = next(&mut self.updates, &mut self.questions, &self.turns).await {
             match next {
                 Next::Update(update) => self.deliver(update).await,
-                Next::Control(control) => self.control(control),
+                Next::Ask(Ask(send)) => send(&self.link),
                 Next::Local => self.answer_locals().await,
             }
         }
@@ -98,8 +116,12 @@ impl Outbox {
             AgentUpdate::Notice { level, title, detail } => {
                 self.send_notice(level, &title, detail.as_deref()).await;
             }
+            AgentUpdate::Joined { prompt } => self.turns.steerings(|all| all.joined(&prompt)),
             AgentUpdate::TurnEnded { prompt, outcome } => {
-                self.end_turn(&prompt, outcome);
+                match self.turns.steerings(|all| all.take(&prompt)) {
+                    Some(steering) => self.end_steering(steering, outcome).await,
+                    None => self.end_turn(&prompt, outcome),
+                }
                 self.answer_locals().await;
             }
             AgentUpdate::Usage { used, .. } => {
@@ -122,7 +144,7 @@ impl Outbox {
     }
 
     async fn send_notice(&self, level: NoticeLevel, title: &str, detail: Option<&str>) {
-        if self.link.notices {
+        if self.link.shows.notices {
             self.send_all([to_acp::notice(level, title, detail)]).await;
         } else {
             self.turns.note(to_acp::notice_message(level, title, detail));
@@ -146,12 +168,9 @@ impl Outbox {
         answer(responder.respond_with_result(result));
     }
 
-    fn control(&mut self, control: Control) {
-        let Control::Ask(ask) = control;
-        // A turn that was cancelled meanwhile asks no more.
-        if !ask.reply.is_closed() {
-            // If it is cancelled just now, the dropped request withdraws itself.
-            drop(ask.reply.send(self.link.ask(*ask.request)));
+    async fn end_steering(&self, steering: Steering, outcome: TurnOutcome) {
+        if let Some(failure) = steering.end(outcome) {
+            self.send_notice(NoticeLevel::Error, &failure.message, None).await;
         }
     }
 
@@ -190,6 +209,8 @@ impl Drop for Outbox {
     /// else will.
     fn drop(&mut self) {
         let closing = self.turns.is_closing();
+        // A dropped responder answers with an error.
+        self.turns.steerings(|all| drop(std::mem::take(all)));
         for responder in self.turns.take_all() {
             answer(responder.respond_with_result(if closing {
                 Ok(PromptResponse::new(StopReason::Cancelled))
@@ -204,7 +225,7 @@ impl Drop for Outbox {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is not kept")]
 enum Next {
     Update(AgentUpdate),
-    Control(Control),
+    Ask(Ask),
     Local,
 }
 
@@ -212,13 +233,13 @@ enum Next {
 /// before the question. `None` when the agent has ended and its stream is empty.
 async fn next(
     updates: &mut mpsc::Receiver<AgentUpdate>,
-    control: &mut mpsc::Receiver<Control>,
+    questions: &mut mpsc::Receiver<Ask>,
     turns: &Turns,
 ) -> Option<Next> {
     tokio::select! {
         biased;
         update = updates.recv() => update.map(Next::Update),
-        Some(control) = control.recv() => Some(Next::Control(control)),
+        Some(ask) = questions.recv() => Some(Next::Ask(ask)),
         () = turns.local() => Some(Next::Local),
     }
 }
@@ -296,7 +317,7 @@ mod tests {
     #[tokio::test]
     async fn a_question_waits_for_the_updates_before_it() {
         let (sender, mut updates) = mpsc::channel(4);
-        let (asker, mut control) = mpsc::channel(4);
+        let (asker, mut questions) = mpsc::channel(4);
         let turns = Turns::default();
         for piece in ["1", "2"] {
             sender.send(text("a", piece)).await.unwrap();
@@ -305,21 +326,22 @@ mod tests {
             call: bridle_session::ToolCallId::new("c"),
             name: "edit".into(),
             arguments: "{}".into(),
+            subject: bridle_agent::Subject::Call,
             display: bridle_agent::Display::new("edit", bridle_agent::ToolKind::Edit),
         };
-        let request = Box::new(to_acp::question(SessionId::new("s"), question));
-        asker.send(Control::Ask(Ask { request, reply: oneshot::channel().0 })).await.ok().unwrap();
+        let request = to_acp::question(SessionId::new("s"), question);
+        asker.send(Ask::new(request).0).await.ok().unwrap();
         let mut order = Vec::new();
         for _ in 0..3 {
-            order.push(match next(&mut updates, &mut control, &turns).await.unwrap() {
+            order.push(match next(&mut updates, &mut questions, &turns).await.unwrap() {
                 Next::Update(_) => "update",
-                Next::Control(_) => "question",
+                Next::Ask(_) => "question",
                 Next::Local => "local",
             });
         }
         assert_eq!(order, ["update", "update", "question"]);
         drop(sender);
-        assert!(next(&mut updates, &mut control, &turns).await.is_none());
+        assert!(next(&mut updates, &mut questions, &turns).await.is_none());
     }
 
     #[tokio::test]

@@ -6,9 +6,9 @@ use agent_client_protocol::v1::schema::{
 use agent_client_protocol::{Error, ErrorCode};
 use async_trait::async_trait;
 use bridle_agent::{Answer, Approver, Question};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::outbox::{Ask, Control};
+use super::outbox::{Ask, ask};
 use super::to_acp;
 
 /// The option that lets the call run.
@@ -22,11 +22,11 @@ pub(super) const REJECT_ONCE: &str = "reject_once";
 #[derive(Debug)]
 pub(super) struct ClientApprover {
     session: SessionId,
-    outbox: mpsc::Sender<Control>,
+    outbox: mpsc::Sender<Ask>,
 }
 
 impl ClientApprover {
-    pub(super) fn new(session: SessionId, outbox: mpsc::Sender<Control>) -> Self {
+    pub(super) fn new(session: SessionId, outbox: mpsc::Sender<Ask>) -> Self {
         Self { session, outbox }
     }
 }
@@ -35,16 +35,7 @@ impl ClientApprover {
 impl Approver for ClientApprover {
     async fn ask(&self, question: Question) -> Answer {
         let request = to_acp::question(self.session.clone(), question);
-        let (reply, sent) = oneshot::channel();
-        let ask = Ask { request: Box::new(request), reply };
-        if self.outbox.send(Control::Ask(ask)).await.is_err() {
-            return Answer::NoApprover;
-        }
-        match sent.await {
-            // Dropping the sent request, as this future is dropped, makes the SDK withdraw it.
-            Ok(request) => answer(request.block_task().await),
-            Err(_) => Answer::NoApprover,
-        }
+        ask(&self.outbox, request).await.map_or(Answer::NoApprover, answer)
     }
 }
 

@@ -27,6 +27,7 @@ use super::commands::LocalCommand;
 use super::handlers::{Server, SetModelRequest, SetModelResponse};
 use super::link::Link;
 use super::outbox::answer;
+use super::steering::{self, Steering, SteeringRequest, SteeringResponse, WhenIdle};
 use super::turns::Work;
 use super::{errors, from_acp, options};
 use crate::composition::App;
@@ -36,6 +37,7 @@ use crate::composition::App;
 pub(super) enum Command {
     Load(Box<Load>),
     Prompt(PromptRequest, Responder<PromptResponse>),
+    Steer(SteeringRequest, Responder<SteeringResponse>),
     Cancel,
     SetMode(SetSessionModeRequest, Responder<SetSessionModeResponse>),
     SetOption(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
@@ -58,6 +60,7 @@ impl Command {
         match self {
             Self::Load(load) => answer(load.responder.respond_with_error(error)),
             Self::Prompt(_, responder) => answer(responder.respond_with_error(error)),
+            Self::Steer(_, responder) => answer(responder.respond_with_error(error)),
             Self::Cancel => {}
             Self::SetMode(_, responder) => answer(responder.respond_with_error(error)),
             Self::SetOption(_, responder) => answer(responder.respond_with_error(error)),
@@ -138,8 +141,9 @@ impl Actor {
             // Taken above.
             Command::Load(_) => {}
             Command::Prompt(request, responder) => self.prompt(live, request, responder),
+            Command::Steer(request, responder) => self.steer(live, request, responder),
             Command::Cancel => {
-                live.turns.cancel_locals();
+                live.turns.cancel();
                 agent.cancel();
             }
             Command::SetMode(request, responder) => {
@@ -204,11 +208,11 @@ impl Actor {
     }
 
     fn prompt(&self, live: &Live, request: PromptRequest, responder: Responder<PromptResponse>) {
-        let content = match from_acp::content(request.prompt) {
+        let content = match from_acp::content("session/prompt", request.prompt) {
             Ok(content) => content,
             Err(error) => return answer(responder.respond_with_error(error)),
         };
-        let id = MessageId::new(uuid::Uuid::now_v7().to_string());
+        let id = new_id();
         match LocalCommand::parse(&content) {
             Some(command) => self.open(live, &id, Work::Local(command), responder),
             None => self.start_turn(live, &id, content, responder),
@@ -228,6 +232,55 @@ impl Actor {
         {
             answer(responder.respond_with_error(errors::agent_gone(gone)));
         }
+    }
+
+    /// Hands a message to the running turn. Whether one takes it is the agent's to say, except when
+    /// nothing runs that a client knows of: then it is a turn of its own, and said so at once.
+    fn steer(&self, live: &Live, request: SteeringRequest, responder: Responder<SteeringResponse>) {
+        let when_idle = request.when_idle();
+        let content = match from_acp::content(steering::METHOD, request.prompt) {
+            Ok(content) => content,
+            Err(error) => return answer(responder.respond_with_error(error)),
+        };
+        if live.is_deaf() {
+            return answer(responder.respond_with_error(errors::agent_gone(AgentGone::Closed)));
+        }
+        let (id, answered) = (new_id(), CancellationToken::new());
+        self.watch_steering(live, &id, &responder, answered.clone());
+        let begins = when_idle == WhenIdle::StartTurn && !live.turns.is_busy();
+        let (responder, _answered) = (Some(responder), answered.drop_guard());
+        let steering = Steering { responder, is_cancelled: false, _answered };
+        live.turns.steerings(|all| all.open(id.clone(), steering));
+        let taken = match when_idle {
+            WhenIdle::StartTurn => live.agent().steer(id.clone(), content),
+            WhenIdle::GiveBack => live.agent().join(id.clone(), content),
+        };
+        match taken {
+            Err(gone) => live.turns.steerings(|all| all.refuse(&id, errors::agent_gone(gone))),
+            Ok(()) if begins => live.turns.steerings(|all| all.began(&id)),
+            Ok(()) => {}
+        }
+    }
+
+    /// A withdrawn message leaves the queue; in a turn that has taken it up it stays.
+    fn watch_steering(
+        &self,
+        live: &Live,
+        id: &MessageId,
+        responder: &Responder<SteeringResponse>,
+        answered: CancellationToken,
+    ) {
+        let (turns, agent, id) = (live.turns.clone(), live.agent().clone(), id.clone());
+        let withdrawn = responder.cancellation();
+        drop(self.server.tasks.spawn(async move {
+            tokio::select! {
+                () = withdrawn.cancelled() => {
+                    turns.steerings(|all| all.cancel_one(&id));
+                    agent.withdraw(&id);
+                }
+                () = answered.cancelled() => {}
+            }
+        }));
     }
 
     /// Notes a prompt as waiting, and watches for its withdrawal, which ends this prompt and no
@@ -251,6 +304,10 @@ impl Actor {
         }));
         live.turns.open(id.clone(), work, responder, answered.drop_guard());
     }
+}
+
+fn new_id() -> MessageId {
+    MessageId::new(uuid::Uuid::now_v7().to_string())
 }
 
 fn cancelled() -> PromptResponse {

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 
 use super::commands::LocalCommand;
+use super::steering::Steerings;
 
 /// How many notes wait for the next turn; the oldest are kept.
 const MAX_NOTES: usize = 32;
@@ -29,6 +30,7 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Waiting>,
+    steerings: Steerings,
     notes: Vec<SessionUpdate>,
     closing: bool,
 }
@@ -92,6 +94,13 @@ impl Turns {
         state.waiting.remove(at).map(|waiting| waiting.responder)
     }
 
+    /// Whether the agent has something to do that is not over.
+    pub(super) fn is_busy(&self) -> bool {
+        let state = self.state();
+        !state.steerings.is_empty()
+            || state.waiting.iter().any(|waiting| matches!(waiting.work, Work::Turn))
+    }
+
     /// Takes the first prompt if it needs no turn.
     pub(super) fn next_local(&self) -> Option<LocalPrompt> {
         let mut state = self.state();
@@ -112,13 +121,20 @@ impl Turns {
         self.local.notified().await;
     }
 
-    /// Cancels the local commands that wait.
-    pub(super) fn cancel_locals(&self) {
-        for waiting in &mut self.state().waiting {
+    /// A cancel was sent behind everything that is open now. The agent answers for what it has.
+    pub(super) fn cancel(&self) {
+        let mut state = self.state();
+        state.steerings.cancel();
+        for waiting in &mut state.waiting {
             if matches!(waiting.work, Work::Local(_)) {
                 waiting.work = Work::CancelledLocal;
             }
         }
+    }
+
+    /// Calls on the messages for running turns.
+    pub(super) fn steerings<T>(&self, call: impl FnOnce(&mut Steerings) -> T) -> T {
+        call(&mut self.state().steerings)
     }
 
     /// Takes every responder, in order.
@@ -142,7 +158,9 @@ impl Turns {
 
     /// From now on the end of the agent is wanted, so what waits is cancelled, not failed.
     pub(super) fn close(&self) {
-        self.state().closing = true;
+        let mut state = self.state();
+        state.closing = true;
+        state.steerings.cancel();
     }
 
     /// Whether [`Turns::close`] was called.

@@ -116,7 +116,8 @@ impl AgentHandle {
     /// # Errors
     /// [`AgentGone`] when the driver has ended or too much waits; there is no `TurnEnded` then.
     pub fn prompt(&self, id: MessageId, content: Vec<Content>) -> Result<(), AgentGone> {
-        self.ask(id, content, InputQueue::NextTurn)
+        let epoch = self.control.opened(id.clone());
+        self.ask(id, content, InputQueue::NextTurn, epoch)
     }
 
     /// Queues a prompt for the running turn, which takes it up after its current tools
@@ -126,7 +127,19 @@ impl AgentHandle {
     /// # Errors
     /// As for [`AgentHandle::prompt`].
     pub fn steer(&self, id: MessageId, content: Vec<Content>) -> Result<(), AgentGone> {
-        self.ask(id, content, InputQueue::NextStep)
+        let epoch = self.control.opened(id.clone());
+        self.ask(id, content, InputQueue::NextStep, epoch)
+    }
+
+    /// As [`AgentHandle::steer`], but begins no turn: when none runs, or the running one ends
+    /// first, the prompt ends as `Cancelled` and the model never reads it.
+    ///
+    /// # Errors
+    /// As for [`AgentHandle::prompt`].
+    pub fn join(&self, id: MessageId, content: Vec<Content>) -> Result<(), AgentGone> {
+        let epoch = self.control.opened(id.clone());
+        self.control.joins_only(id.clone());
+        self.ask(id, content, InputQueue::NextStep, epoch)
     }
 
     /// Adds context that the model reads before its next step. It begins no turn, nobody is told
@@ -143,9 +156,9 @@ impl AgentHandle {
         id: MessageId,
         content: Vec<Content>,
         queue: InputQueue,
+        epoch: Epoch,
     ) -> Result<(), AgentGone> {
         let message = UserMessage { id: id.clone(), content, source: UserSource::Human };
-        let epoch = self.control.opened(id.clone());
         let queued = self.queue(message, queue, Some(epoch));
         if queued.is_err() {
             self.control.settled(&id);

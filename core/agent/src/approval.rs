@@ -14,8 +14,19 @@ pub struct Question {
     pub name: String,
     /// The argument text as the model wrote it.
     pub arguments: String,
+    /// What a yes would mean.
+    pub subject: Subject,
     /// What is shown; the title begins with what makes the call special.
     pub display: Display,
+}
+
+/// What a question is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Whether the call may run.
+    Call,
+    /// Whether the plan that the call presents shall be carried out.
+    Plan,
 }
 
 /// What came back.

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use bridle_session::{MessageId, ToolCallId};
 use serde::{Deserialize, Serialize};
+
+use crate::update::AgentUpdate;
 
 /// What a client shows of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,9 @@ pub struct Display {
     /// Markdown text below the title: output, an error, an explanation. Code is fenced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// What the person is told in a message of its own, beside the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// The outcome as data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<serde_json::Value>,
@@ -34,8 +40,17 @@ impl Display {
             locations: Vec::new(),
             diffs: Vec::new(),
             text: None,
+            message: None,
             raw_output: None,
         }
+    }
+}
+
+impl Display {
+    /// The message beside the call, as an update.
+    pub(crate) fn said_beside(&self, call: &ToolCallId) -> Option<AgentUpdate> {
+        let text = self.message.clone()?;
+        Some(AgentUpdate::MessageChunk { id: MessageId::new(format!("said-{call}")), text })
     }
 }
 

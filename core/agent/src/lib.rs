@@ -7,6 +7,7 @@
 
 mod agent;
 mod approval;
+mod asker;
 mod budget;
 mod context;
 mod display;
@@ -27,7 +28,8 @@ mod transcript;
 mod update;
 
 pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, Phase};
-pub use approval::{Answer, Approver, Question};
+pub use approval::{Answer, Approver, Question, Subject};
+pub use asker::{Asker, FormAnswer, FormOption, FormQuestion, FormReply};
 pub use budget::{StepBudget, StepBudgetConfig};
 pub use context::{ContextInput, ContextSource};
 pub use display::{Display, FileDiff, Location, ToolKind};

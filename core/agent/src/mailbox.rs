@@ -65,6 +65,8 @@ struct ControlState {
     open: Vec<MessageId>,
     /// Of it, what was taken back by name.
     withdrawn: HashSet<MessageId>,
+    /// Of it, what joins a running turn and begins none.
+    joining: HashSet<MessageId>,
     cause: &'static str,
     /// What failed while the driver ended; `None` while it lives.
     ended: Option<Vec<Failure>>,
@@ -79,6 +81,7 @@ impl Control {
             running: None,
             open: Vec::new(),
             withdrawn: HashSet::new(),
+            joining: HashSet::new(),
             // Until somebody cancels by name, only the owner's own end can cancel.
             cause: "shutdown",
             ended: None,
@@ -96,11 +99,17 @@ impl Control {
         epoch
     }
 
+    /// Input that was opened is to join a running turn and to begin none.
+    pub(crate) fn joins_only(&self, id: MessageId) {
+        self.state.send_modify(|state| state.joining.extend([id]));
+    }
+
     /// The input is over: reported, or refused by the mailbox.
     pub(crate) fn settled(&self, id: &MessageId) {
         self.state.send_modify(|state| {
             state.open.retain(|open| open != id);
             state.withdrawn.remove(id);
+            state.joining.remove(id);
         });
     }
 
@@ -130,6 +139,11 @@ impl Control {
     pub(crate) fn is_cancelled(&self, id: &MessageId, epoch: Epoch) -> bool {
         let state = self.state.borrow();
         epoch < state.epoch || state.withdrawn.contains(id)
+    }
+
+    /// Whether input is of no use now that no turn runs: cancelled, or sent to join one.
+    pub(crate) fn is_void(&self, id: &MessageId, epoch: Epoch) -> bool {
+        self.is_cancelled(id, epoch) || self.state.borrow().joining.contains(id)
     }
 
     /// Cancels, and tells the driver to end.

@@ -117,6 +117,12 @@ impl Mode {
 
     fn rule_one(self, access: &Access, sandboxing: Sandboxing) -> Ruling {
         match (self, access) {
+            (Self::Plan, Access::LeavePlan) => Ruling::Ask(Vec::new()),
+            (_, Access::LeavePlan) => Ruling::Deny(format!(
+                "The session is not planning: its mode is \"{}\". There is no plan to hand in; go \
+                 on with the task itself.",
+                self.id()
+            )),
             (Self::FullAccess, _) | (_, Access::ReadInside) => Ruling::Allow,
             (_, Access::ReadOutside(path)) => {
                 ask(format!("reads outside the workspace: {}", path.display()))
@@ -174,9 +180,12 @@ impl Mode {
     }
 
     fn deny(self, what: &str) -> Ruling {
+        let instead = match self {
+            Self::Plan => "put it into the plan, which you hand in with `exit_plan_mode`",
+            _ => "say what you would do, or ask the person to change the mode",
+        };
         Ruling::Deny(format!(
-            "Denied by the permission mode \"{}\": {what}. Do not try another way; say what you \
-             would do, or ask the person to change the mode.",
+            "Denied by the permission mode \"{}\": {what}. Do not try another way; {instead}.",
             self.id()
         ))
     }
@@ -232,6 +241,7 @@ mod tests {
             (run(true, false), "dd??a", "dd??a"),
             (run(false, true), "dd??a", "dd??a"),
             (external, "dd??a", "dd??a"),
+            (Access::LeavePlan, "d?ddd", "d?ddd"),
         ] {
             assert_eq!(row(&access, Available), available, "{access:?}");
             assert_eq!(row(&access, Unavailable), unavailable, "{access:?} without a sandbox");

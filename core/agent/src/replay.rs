@@ -29,7 +29,7 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
         Shown::Text { id, text } => {
             vec![AgentUpdate::MessageChunk { id: (*id).clone(), text: (*text).to_owned() }]
         }
-        Shown::Call(call) => vec![called(call)],
+        Shown::Call(call) => called(call),
         Shown::Answered { message, window } => {
             let used = message.usage.context();
             (used > 0).then_some(AgentUpdate::Usage { used, size: *window }).into_iter().collect()
@@ -62,12 +62,15 @@ fn told(shown: &Shown<'_>) -> Option<AgentUpdate> {
     Some(AgentUpdate::Notice { level, title, detail })
 }
 
-fn called(call: &Call<'_>) -> AgentUpdate {
-    AgentUpdate::ToolCall {
+fn called(call: &Call<'_>) -> Vec<AgentUpdate> {
+    let display = call.display();
+    let said = display.said_beside(call.id);
+    let called = AgentUpdate::ToolCall {
         id: call.id.clone(),
         name: call.name.to_owned(),
         arguments: call.arguments.to_owned(),
         status: call.status,
-        display: call.display(),
-    }
+        display,
+    };
+    [called].into_iter().chain(said).collect()
 }

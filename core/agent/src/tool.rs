@@ -152,6 +152,8 @@ pub enum Access {
         /// Why, in the model's words.
         reason: Option<String>,
     },
+    /// Presents a plan; a yes ends the planning.
+    LeavePlan,
     /// Acts through something that Bridle cannot confine (an MCP server).
     External {
         /// The server's name.

@@ -4,10 +4,12 @@
 //! `bridle-world`. Each is a plugin of its own. Nothing here decides whether a call is allowed.
 
 mod arguments;
+mod ask_user;
 mod blocking;
 mod contexts;
 mod diff;
 mod edit;
+mod exit_plan;
 mod file_tool;
 mod glob;
 mod list;
@@ -18,13 +20,16 @@ mod shell;
 mod target;
 #[cfg(test)]
 mod testing;
+mod todo;
 mod write;
 
 use bridle_compose::Plugins;
 use bridle_world::files::LocalFiles;
 
+use ask_user::AskUserPlugin;
 use contexts::{EnvironmentPlugin, InstructionsPlugin};
 use edit::EditArguments;
+use exit_plan::ExitPlanPlugin;
 use file_tool::FilePlugin;
 use glob::GlobArguments;
 use list::ListArguments;
@@ -32,6 +37,7 @@ use prompt::SystemPromptPlugin;
 use read::ReadArguments;
 use search::SearchArguments;
 use shell::ShellPlugin;
+use todo::TodoPlugin;
 use write::WriteArguments;
 
 #[cfg(fuzzing)]
@@ -52,6 +58,9 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(FilePlugin::<EditArguments>::new())
         .with(FilePlugin::<WriteArguments>::new())
         .with(ShellPlugin)
+        .with(TodoPlugin)
+        .with(ExitPlanPlugin)
+        .with(AskUserPlugin)
         .with(EnvironmentPlugin)
         .with(InstructionsPlugin)
         .with(SystemPromptPlugin)

@@ -13,11 +13,12 @@ use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::acp::elicitation::ClientAsker;
 use crate::acp::handlers::Server;
 use crate::acp::inbound::notes_in;
 use crate::acp::link::Link;
 use crate::acp::options::Chosen;
-use crate::acp::outbox::{CONTROL_QUEUE, Control, Outbox, UPDATE_QUEUE};
+use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::turns::Turns;
 use crate::acp::{commands, errors, to_acp};
@@ -41,7 +42,7 @@ pub(super) struct Opening {
     used: u64,
     link: Link,
     updates: mpsc::Receiver<AgentUpdate>,
-    control: mpsc::Receiver<Control>,
+    questions: mpsc::Receiver<Ask>,
     /// What the person should know about how the session was set up.
     notes: Vec<String>,
 }
@@ -112,7 +113,7 @@ impl Live {
         let replay = bridle_agent::replay(&session);
         let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
         let wire_id = live.wire_id();
-        let notices = link.notices;
+        let notices = link.shows.notices;
         for update in replay.into_iter().flat_map(|update| to_acp::replayed(update, notices)) {
             link.room().await;
             link.update(&wire_id, update);
@@ -129,12 +130,14 @@ impl Live {
     ) -> Result<(Self, Opening), Error> {
         let header = session.header().clone();
         let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
-        let (control_sender, control) = mpsc::channel(CONTROL_QUEUE);
+        let (asking, questions) = mpsc::channel(QUESTION_QUEUE);
+        let forms = link.shows.forms.then(|| asking.clone());
         let wire_id = WireId::new(header.id.as_str());
         let seed = SessionSeed {
             session,
             writer,
-            approver: Arc::new(ClientApprover::new(wire_id, control_sender)),
+            approver: Arc::new(ClientApprover::new(wire_id.clone(), asking)),
+            asker: Arc::new(ClientAsker::new(wire_id, forms)),
             updates: update_sender,
         };
         let session = server.app.open(seed).await.map_err(|reason| errors::internal(&reason))?;
@@ -150,12 +153,12 @@ impl Live {
         let AgentStatus { mode, route, used, .. } =
             live.agent().status().await.map_err(errors::agent_gone)?;
         let chosen = Chosen { mode, route };
-        Ok((live, Opening { chosen, used, link, updates, control, notes }))
+        Ok((live, Opening { chosen, used, link, updates, questions, notes }))
     }
 
     /// Sends what follows the answer that opened the session, and starts the outbox.
     pub(super) async fn announce(mut self, opening: Opening) -> Self {
-        let Opening { chosen, used, link, updates, control, notes } = opening;
+        let Opening { chosen, used, link, updates, questions, notes } = opening;
         let session = self.wire_id();
         let send = async |update: SessionUpdate| {
             link.room().await;
@@ -164,7 +167,7 @@ impl Live {
         send(commands::available()).await;
         if let Some((title, rest)) = notes.split_first() {
             let detail = (!rest.is_empty()).then(|| rest.join("\n\n"));
-            if link.notices {
+            if link.shows.notices {
                 let notice = to_acp::notice(NoticeLevel::Warning, title, detail.as_deref());
                 send(notice).await;
             } else {
@@ -175,7 +178,7 @@ impl Live {
         let turns = self.turns.clone();
         let app = self.server.app.clone();
         let cwd = self.cwd.clone();
-        let outbox = Outbox { app, link, session, turns, cwd, chosen, used, updates, control };
+        let outbox = Outbox { app, link, session, turns, cwd, chosen, used, updates, questions };
         self.outbox = Some(self.server.tasks.spawn(outbox.run()));
         self
     }

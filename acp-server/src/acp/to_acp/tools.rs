@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
     SessionId, SessionUpdate, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus,
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
-use bridle_agent::{Display, FileDiff, Location, Question, ToolStatus};
+use bridle_agent::{Display, FileDiff, Location, Question, Subject, ToolStatus};
 use bridle_session::ToolCallId;
 use serde_json::Value;
 
@@ -65,9 +65,13 @@ pub(in crate::acp) fn question(session: SessionId, question: Question) -> Reques
         .raw_input(raw_input(&question.arguments));
     let fields = Shown::new(question.display).into_fields(fields);
     let call = ToolCallUpdate::new(question.call.as_str().to_owned(), fields);
+    let (yes, no) = match question.subject {
+        Subject::Call => ("Allow", "Reject"),
+        Subject::Plan => ("Start with this plan", "Keep planning"),
+    };
     let options = vec![
-        PermissionOption::new(ALLOW_ONCE, "Allow", PermissionOptionKind::AllowOnce),
-        PermissionOption::new(REJECT_ONCE, "Reject", PermissionOptionKind::RejectOnce),
+        PermissionOption::new(ALLOW_ONCE, yes, PermissionOptionKind::AllowOnce),
+        PermissionOption::new(REJECT_ONCE, no, PermissionOptionKind::RejectOnce),
     ];
     RequestPermissionRequest::new(session, call, options)
 }
@@ -195,6 +199,7 @@ mod tests {
                 call: ToolCallId::new("c1"),
                 name: "edit".into(),
                 arguments: r#"{"path":"a"}"#.into(),
+                subject: Subject::Call,
                 display: display(),
             },
         );

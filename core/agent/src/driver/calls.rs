@@ -371,7 +371,11 @@ impl Driver {
         });
         let status = if error.is_none() { ToolStatus::Completed } else { ToolStatus::Failed };
         let id = call.id.clone();
+        let said = display.said_beside(&id);
         self.send(AgentUpdate::ToolCallUpdate { id, status, display: Some(display) }).await;
+        if let Some(said) = said {
+            self.send(said).await;
+        }
         self.make_changes(changes).await
     }
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Driver;
 use super::calls::aborted_before;
 use super::halt::Halt;
-use crate::approval::{Answer, Approver, Question};
+use crate::approval::{Answer, Approver, Question, Subject};
 use crate::display::Display;
 use crate::hooks::{CallInfo, ToolPre};
 use crate::mode::Ruling;
@@ -84,11 +84,13 @@ impl Driver {
     ) -> Result<Passage, Halt> {
         let display = question_display(call.display.clone(), specials);
         let title = display.title.clone();
+        let subject = subject(&call.accesses);
         self.recorder.append(ApprovalAsked { call: call.id.clone(), title })?;
         let question = Question {
             call: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
+            subject,
             display,
         };
         let approver = self.scope.get::<dyn Approver>();
@@ -118,21 +120,58 @@ impl Driver {
                 self.control.cancel("client");
                 Passage::Refuse(Box::new(aborted_before()))
             }
-            Answer::Reject => Passage::Refuse(denied(
-                "The person declined this call. Do not try to reach the same effect another way; \
-                 ask what they want instead."
-                    .to_owned(),
-            )),
-            Answer::ClientError => Passage::Refuse(denied(
-                "Permission was not given: the client failed to answer the question.".to_owned(),
-            )),
-            Answer::NoApprover => Passage::Refuse(denied(
-                "Permission is needed and there is nobody to ask. Go on without this call, or say \
-                 what you would have done."
-                    .to_owned(),
-            )),
+            no => Passage::Refuse(match subject {
+                Subject::Call => denied(refusal(no).to_owned()),
+                Subject::Plan => still_planning(no, &call.display),
+            }),
         })
     }
+}
+
+/// What the model is told of a call that may not run.
+fn refusal(no: Answer) -> &'static str {
+    match no {
+        Answer::ClientError => {
+            "Permission was not given: the client failed to answer the question."
+        }
+        Answer::NoApprover => {
+            "Permission is needed and there is nobody to ask. Go on without this call, or say what \
+             you would have done."
+        }
+        _ => {
+            "The person declined this call. Do not try to reach the same effect another way; ask \
+             what they want instead."
+        }
+    }
+}
+
+/// A plan that is not to be carried out (yet); what the person was shown of it stays.
+fn still_planning(no: Answer, plan: &Display) -> Box<ToolFailure> {
+    let message = match no {
+        Answer::ClientError => {
+            "The plan was not approved: the client failed to answer. The session is still in plan \
+             mode. Give the plan as your answer."
+        }
+        Answer::NoApprover => {
+            "Nobody is there who could review the plan, so the session stays in plan mode and \
+             nothing may be changed. Give the whole plan as your answer."
+        }
+        _ => {
+            "The person wants to keep planning. The session is still in plan mode: nothing may be \
+             changed. Ask what the plan lacks unless you know it, improve the plan, and hand it in \
+             again."
+        }
+    };
+    let text = match &plan.text {
+        Some(plan) => format!("{plan}\n\n*{message}*"),
+        None => message.to_owned(),
+    };
+    let display = Some(Display { text: Some(text), ..plan.clone() });
+    Box::new(ToolFailure { code: ToolErrorCode::Denied, message: message.to_owned(), display })
+}
+
+fn subject(accesses: &[Access]) -> Subject {
+    if accesses.contains(&Access::LeavePlan) { Subject::Plan } else { Subject::Call }
 }
 
 async fn put(approver: Option<Arc<dyn Approver>>, question: Question) -> Answer {

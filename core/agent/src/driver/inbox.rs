@@ -111,10 +111,11 @@ impl Driver {
         }
     }
 
-    /// Answers the input that was cancelled before the model read it.
+    /// Answers the input that no turn will take, now that none runs: it was cancelled before the
+    /// model read it, or was to join a turn that has ended.
     pub(super) async fn take_back_cancelled(&mut self) {
         let cancelled = self.inbox.0.iter().filter(|waiting| {
-            waiting.epoch.is_some_and(|epoch| self.control.is_cancelled(&waiting.message.id, epoch))
+            waiting.epoch.is_some_and(|epoch| self.control.is_void(&waiting.message.id, epoch))
         });
         let cancelled: Vec<_> = cancelled.map(|waiting| waiting.message.id.clone()).collect();
         self.answer_cancelled(cancelled).await;

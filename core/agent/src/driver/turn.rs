@@ -88,6 +88,7 @@ impl Driver {
         self.awaited = awaited;
         started?;
         self.set_title(&input).await?;
+        self.put_done_list_away().await?;
         self.assemble()?;
         let mut guard = RepeatGuard::default();
         let mut step = StepNumber::default();

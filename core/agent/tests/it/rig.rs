@@ -186,10 +186,15 @@ impl Rig {
 
     /// The session after its process ended, in one whose user allows these modes.
     pub(crate) async fn reopened(self, modes: &[Mode]) -> Self {
+        self.reopened_with(Vec::new(), modes).await
+    }
+
+    /// As [`Self::reopened`], with these tools.
+    pub(crate) async fn reopened_with(self, tools: Vec<Arc<dyn Tool>>, modes: &[Mode]) -> Self {
         self.scope.close().await;
         let opened = self.store.open(&self.id).unwrap();
         let (modes, store, blobs) = (modes.to_vec(), self.store, self.blobs);
-        let setting = Setting { modes, store, blobs, ..Setting::default() };
+        let setting = Setting { tools, modes, store, blobs, ..Setting::default() };
         Self::launch(opened.session, opened.writer, setting).await
     }
 

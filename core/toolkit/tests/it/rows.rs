@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use bridle_agent::{ContextSource, PromptSection, Tool};
+use async_trait::async_trait;
+use bridle_agent::{Asker, ContextSource, FormQuestion, FormReply, PromptSection, Tool};
 use bridle_compose::{Clock, Plugins, Row, RowState, Scope, SystemClock, TaskSet};
+use bridle_session::{Header, SessionId, UnixMillis};
 use bridle_toolkit::plugins;
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
@@ -18,8 +20,10 @@ fn what_each_plugin_needs_and_provides() {
         .map(|info| format!("{}: {:?} -> {:?}\n", info.name, info.needs, info.provides))
         .collect();
     expect![[r#"
+        ask_user: [Header, Asker] -> []
         edit: [Roots, Files] -> []
         environment: [Roots, Files, Clock] -> []
+        exit_plan_mode: [] -> []
         glob: [Roots, Files] -> []
         instructions: [Roots, Files] -> []
         list: [Roots, Files] -> []
@@ -28,6 +32,7 @@ fn what_each_plugin_needs_and_provides() {
         search: [Roots, Files] -> []
         shell: [Roots, Processes] -> []
         system-prompt: [] -> []
+        todo: [] -> []
         write: [Roots, Files] -> []
     "#]]
     .assert_eq(&table);
@@ -64,4 +69,39 @@ async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
     let left: Vec<_> =
         session.all::<dyn Tool>().iter().map(|tool| tool.spec().name.clone()).collect();
     assert_eq!(left, ["shell"], "all the others work on files");
+}
+
+struct Nobody;
+
+#[async_trait]
+impl Asker for Nobody {
+    async fn ask(&self, _: Vec<FormQuestion>) -> FormReply {
+        FormReply::NoForms
+    }
+}
+
+#[tokio::test]
+async fn only_the_session_of_a_person_can_ask_one() {
+    let process = Scope::root("process", plugins(Plugins::new()), TaskSet::new());
+    for (depth, offered) in [(0, 1), (1, 0)] {
+        let session = process.child("session");
+        session.provide("header", Arc::new(header(depth))).await;
+        session.provide::<dyn Asker>("asker", Arc::new(Nobody)).await;
+        session.mount(vec![Row::new("ask_user")]).await;
+        assert!(session.rows().await.iter().all(|row| row.state == RowState::Active));
+        assert_eq!(session.all::<dyn Tool>().len(), offered, "at depth {depth}");
+    }
+}
+
+fn header(delegation_depth: u32) -> Header {
+    Header {
+        format: Header::FORMAT,
+        id: SessionId::new("00000000-0000-7000-8000-000000000000"),
+        created_at: UnixMillis(0),
+        cwd: "/ws".into(),
+        extra_roots: Vec::new(),
+        parent: None,
+        origin: "test".to_owned(),
+        delegation_depth,
+    }
 }
