@@ -20,6 +20,7 @@ mod input;
 mod interop;
 mod kills;
 mod load;
+mod models;
 mod permissions;
 mod power_cuts;
 mod repository;

@@ -63,7 +63,8 @@ impl ModelSource for Providers {
             let message = format!("no active part speaks the API of {}", route.provider);
             ModelFailure::new(FailureCode::UnknownModel, message)
         })?;
-        let adapter = wire.adapter(self.http.clone(), base_url, key, model)?;
+        let http = self.http.patient(settings.idle_timeout);
+        let adapter = wire.adapter(http, base_url, key, model)?;
         Ok(PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter))
     }
 

@@ -22,6 +22,7 @@ pub(super) enum Setting {
     Mode(Mode),
     FullAccess(bool),
     MaxSteps(u32),
+    IdleTimeout(u32),
     Compression(Compression),
     ApiKey(&'static str, Secret),
     BaseUrl(&'static str, String),
@@ -123,7 +124,8 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 6] = ["model", "mode", "full_access", "max_steps", "sessions", "providers"];
+const ROOT_KEYS: [&str; 7] =
+    ["model", "mode", "full_access", "max_steps", "idle_timeout_s", "sessions", "providers"];
 
 struct Reader<'a> {
     text: &'a str,
@@ -149,21 +151,22 @@ impl Reader<'_> {
                     Some(flag) => self.entry(start, Setting::FullAccess(flag)),
                     None => self.wrong_type("full_access", "true or false", value),
                 },
-                "max_steps" => self.max_steps(value),
+                "max_steps" => self.number("max_steps", value, Setting::MaxSteps),
+                "idle_timeout_s" => self.number("idle_timeout_s", value, Setting::IdleTimeout),
                 "sessions" => self.sessions(value),
                 unknown => self.unknown(start, "key", unknown, &ROOT_KEYS),
             }
         }
     }
 
-    fn max_steps(&mut self, value: &Spanned<DeValue<'_>>) {
+    fn number(&mut self, key: &str, value: &Spanned<DeValue<'_>>, setting: fn(u32) -> Setting) {
         let number = value
             .get_ref()
             .as_integer()
             .and_then(|digits| u32::from_str_radix(digits.as_str(), digits.radix()).ok());
         match number.filter(|number| *number > 0) {
-            Some(number) => self.entry(value.span().start, Setting::MaxSteps(number)),
-            None => self.wrong_type("max_steps", "a whole number from 1", value),
+            Some(number) => self.entry(value.span().start, setting(number)),
+            None => self.wrong_type(key, "a whole number from 1", value),
         }
     }
 

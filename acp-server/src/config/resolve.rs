@@ -1,9 +1,10 @@
 //! Layers in order, the last word wins, and every value keeps its source.
 
 use std::path::Path;
+use std::time::Duration;
 
 use bridle_agent::Mode;
-use bridle_model::{Catalogue, CatalogueModel, Secret};
+use bridle_model::{Catalogue, CatalogueModel, HttpClient, Secret};
 use bridle_session::Route;
 use bridle_store::Compression;
 
@@ -71,6 +72,7 @@ struct Winners {
     mode: Option<(Mode, Source)>,
     full_access: Option<(bool, Source)>,
     max_steps: Option<(u32, Source)>,
+    idle_timeout: Option<(u32, Source)>,
     compression: Option<(Compression, Source)>,
     keys: Vec<(&'static str, Secret, Source)>,
     base_urls: Vec<(&'static str, String, Source)>,
@@ -83,6 +85,7 @@ impl Winners {
             Setting::Mode(mode) => self.mode = Some((mode, source)),
             Setting::FullAccess(flag) => self.full_access = Some((flag, source)),
             Setting::MaxSteps(number) => self.max_steps = Some((number, source)),
+            Setting::IdleTimeout(seconds) => self.idle_timeout = Some((seconds, source)),
             Setting::Compression(form) => self.compression = Some((form, source)),
             Setting::ApiKey(provider, key) => {
                 self.keys.retain(|(name, ..)| *name != provider);
@@ -117,6 +120,13 @@ impl Winners {
         // The built-in layer sets it; the fallback only satisfies the type.
         let max_steps = self.max_steps.as_ref().map_or(1, |(number, _)| *number);
         rows.extend(self.max_steps.map(|(n, source)| row("max_steps", n.to_string(), source)));
+        let idle_timeout = self
+            .idle_timeout
+            .as_ref()
+            .map_or(HttpClient::DEFAULT_IDLE, |idle| Duration::from_secs(u64::from(idle.0)));
+        rows.extend(
+            self.idle_timeout.map(|(n, source)| row("idle_timeout_s", n.to_string(), source)),
+        );
         let compression = self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default();
         rows.extend(self.compression.map(|(form, source)| {
             let name = match form {
@@ -134,6 +144,7 @@ impl Winners {
             mode,
             full_access,
             max_steps,
+            idle_timeout,
             compression,
             providers,
             problems,

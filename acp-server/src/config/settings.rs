@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bridle_agent::Mode;
 use bridle_model::Secret;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub full_access: bool,
     /// The most model requests of one turn.
     pub max_steps: u32,
+    /// How long a model provider may send nothing, pings included, before a request is given up.
+    pub idle_timeout: Duration,
     /// The form of new session logs.
     pub compression: Compression,
     /// The known providers, in the order in which a key is looked for.

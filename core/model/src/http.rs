@@ -44,11 +44,11 @@ impl fmt::Debug for Secret {
 #[derive(Clone)]
 pub struct HttpClient {
     shared: Arc<Shared>,
+    idle: Duration,
 }
 
 struct Shared {
     clock: Arc<dyn Clock>,
-    idle: Duration,
     /// For `http` on this machine: needs neither proxies nor root certificates, whose loading
     /// would be most of the time of a first turn.
     loopback: OnceCell<Client>,
@@ -67,12 +67,17 @@ impl HttpClient {
     pub fn new(clock: Arc<dyn Clock>, idle: Duration) -> Self {
         let shared = Shared {
             clock,
-            idle,
             loopback: OnceCell::new(),
             loopback_tls: OnceCell::new(),
             remote: OnceCell::new(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), idle }
+    }
+
+    /// The same client, which gives a provider up after `idle` without a byte.
+    #[must_use]
+    pub fn patient(&self, idle: Duration) -> Self {
+        Self { idle, ..self.clone() }
     }
 
     /// Builds what a call to `base_url` needs (proxy settings, root certificates), so that the
@@ -127,13 +132,13 @@ impl HttpClient {
         &self,
         future: impl Future<Output = T>,
     ) -> Result<T, ModelFailure> {
-        let silence = self.shared.clock.sleep(self.shared.idle);
+        let silence = self.shared.clock.sleep(self.idle);
         tokio::select! {
             biased;
             output = future => Ok(output),
             () = silence => Err(ModelFailure::new(
                 FailureCode::Silent,
-                format!("the provider was silent for {} s", self.shared.idle.as_secs_f64()),
+                format!("the provider was silent for {} s", self.idle.as_secs_f64()),
             )),
         }
     }
@@ -148,7 +153,7 @@ impl Default for HttpClient {
 
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpClient").field("idle", &self.shared.idle).finish_non_exhaustive()
+        f.debug_struct("HttpClient").field("idle", &self.idle).finish_non_exhaustive()
     }
 }
 

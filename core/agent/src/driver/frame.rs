@@ -4,7 +4,9 @@
 //! changes it is noticed here, before the request, and begins a new series with its reason in the
 //! log. Design: request series.
 
-use bridle_model::{CacheMiss, CacheWatch, ModelRequest, PrefixGuard, PrefixStep, PreparedCall};
+use bridle_model::{
+    CacheMiss, CacheWatch, ModelRequest, PrefixGuard, PrefixStep, PreparedCall, RequestCache,
+};
 use bridle_session::{
     Draft, EventData, Message, RequestContext, RequestHeader, Route, Seq, SeriesNumber, Session,
     SurfaceOp, SystemMessage, Usage, UserMessage,
@@ -27,6 +29,8 @@ pub(super) struct Frame {
     /// How the last request stood to the one before it.
     step: PrefixStep,
     cache: CacheWatch,
+    /// What is kept of the last request, so that the next one costs only what is new.
+    kept: RequestCache,
 }
 
 impl Frame {
@@ -45,6 +49,7 @@ impl Frame {
             prefix: PrefixGuard::new(),
             step: PrefixStep::First,
             cache: CacheWatch::default(),
+            kept: RequestCache::default(),
         }
     }
 }
@@ -115,6 +120,7 @@ impl Driver {
             None,
             self.frame.since,
         )
+        .with_cache(&self.frame.kept)
     }
 
     fn begin_series(

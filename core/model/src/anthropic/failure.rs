@@ -132,6 +132,7 @@ fn code(status: Option<StatusCode>, detail: &ErrorDetail) -> FailureCode {
     let refused = || match message.as_str() {
         text if is_overflow(text) => FailureCode::ContextOverflow,
         text if text.contains("credit balance") => FailureCode::Billing,
+        text if text.contains("model not exist") => FailureCode::UnknownModel,
         _ => FailureCode::InvalidRequest,
     };
     let code = match (status, kind) {

@@ -3,6 +3,7 @@
 mod admissible;
 mod clock;
 mod failing;
+mod replaced;
 mod strict;
 mod suite;
 

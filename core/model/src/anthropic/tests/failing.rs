@@ -41,6 +41,7 @@ async fn every_status_has_its_code() {
         ("400 X", invalid, "prompt is too long: 1000001 tokens > 1000000 maximum", ContextOverflow),
         ("400 X", invalid, "This exceeds the available context size", ContextOverflow),
         ("400 X", invalid, "Your credit balance is too low", Billing),
+        ("400 X", invalid, "Model Not Exist", UnknownModel),
         ("400 X", "api_error", "a failure that calls itself a refusal", InvalidRequest),
         ("400 X", "overloaded_error", "prompt is too long", ContextOverflow),
         ("401 X", "authentication_error", "invalid x-api-key", Auth),
