@@ -143,6 +143,39 @@ async fn while_a_retry_waits() {
     goes_on(&scene, client, &session).await;
 }
 
+/// The tool has ended and its result is on its way to the model.
+#[tokio::test]
+async fn behind_the_end_of_a_tool() {
+    let gate = Gate::new();
+    let call = Reply::from(Answer::new().tool_call("shell", json!({"command": "echo done"})));
+    let held = Reply::from(Answer::new().text("never")).held(&gate);
+    let scene = Scene::new(script().rule("go", [call, held])).await;
+    let (mut client, session) = scene.session().await;
+    let turn = client.begin_prompt(&session, "go").await;
+    reached(&gate).await;
+    client.cancel(&session).await;
+    assert_eq!(client.reply(&turn).await.stop_reason(), "cancelled");
+    let calls = client.trace().tool_calls(&session);
+    assert!(calls.iter().all(|call| call["status"] == "completed"), "{calls:?}");
+    goes_on(&scene, client, &session).await;
+}
+
+#[tokio::test]
+async fn while_a_prompt_is_queued() {
+    let gate = Gate::new();
+    let reply = Reply::from(Answer::new().text("never")).held(&gate);
+    let scene = Scene::new(script().rule("go", [reply])).await;
+    let (mut client, session) = scene.session().await;
+    let turn = client.begin_prompt(&session, "go").await;
+    let queued = client.begin_prompt(&session, "queued").await;
+    reached(&gate).await;
+    client.cancel(&session).await;
+    for prompt in [&turn, &queued] {
+        assert_eq!(client.reply(prompt).await.stop_reason(), "cancelled");
+    }
+    goes_on(&scene, client, &session).await;
+}
+
 #[tokio::test]
 async fn of_nothing_is_ignored() {
     let scene = Scene::new(script()).await;

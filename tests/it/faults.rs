@@ -28,6 +28,27 @@ fn every_known_fault_has_a_test_or_an_issue() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The table of windows in `tests/README.md` names tests that exist.
+#[test]
+fn every_window_of_a_turn_has_its_tests() {
+    let page = text("tests/README.md").unwrap();
+    let (_, table) = page.split_once("## Windows of a turn").unwrap();
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let functions = test_functions();
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            wrong.push(format!("no test: {row}"));
+        }
+        let missing = names
+            .iter()
+            .filter(|name| !functions.contains(name.rsplit("::").next().unwrap_or_default()));
+        wrong.extend(missing.map(|name| format!("there is no test `{name}`")));
+    }
+    assert!(rows.len() > 20 && wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
 /// `| B001 | symptom | tests |` as id and tests.
 fn row(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("| ")?.split_once(" | ")?;

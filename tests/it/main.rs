@@ -33,3 +33,4 @@ mod store_process;
 mod tidy;
 mod transcripts;
 mod turns;
+mod windows;

@@ -17,6 +17,7 @@ mod hooks;
 mod mailbox;
 mod mode;
 mod notice;
+mod plant;
 mod plugin;
 mod policy;
 mod progress;

@@ -20,7 +20,8 @@ use super::partial::Keeper;
 use super::quiet::Quiet;
 use super::{Driver, pause};
 use crate::hooks::{OnRequest, OnRequestError, OnStream, RequestFailed, RequestInput, StreamInput};
-use crate::update::{AgentUpdate, NoticeLevel};
+use crate::plant::Plant;
+use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
 
 /// A wait as long as this is told to the person even if nothing was shown yet.
 const NOTICEABLE: Duration = Duration::from_secs(1);
@@ -220,7 +221,8 @@ impl Driver {
         let session = self.recorder.session();
         answer.make_call_ids_unique(|id| has_call(session, id));
         let stop = answer.stop.unwrap_or(StopReason::EndTurn);
-        let calls = answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
+        let calls: Vec<_> =
+            answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
         let usage = answer.usage;
         self.used = usage.context();
         // A model may refuse without a word; then the end of the turn is the whole record.
@@ -233,6 +235,11 @@ impl Driver {
                 usage: answer.usage,
                 interrupted: false,
             })?;
+        }
+        if Plant::EarlyEnd.is_in() && calls.is_empty() {
+            for prompt in std::mem::take(&mut self.awaited) {
+                self.end(prompt, TurnOutcome::EndTurn).await;
+            }
         }
         self.send(AgentUpdate::Usage { used: self.used, size: window }).await;
         if let Some(miss) = self.missed_cache(&usage) {
@@ -349,7 +356,8 @@ impl Driver {
         token: &CancellationToken,
     ) -> Result<(), Halt> {
         let wait = self.clock.sleep(delay);
-        self.unless_cancelled(wait, token).await?;
+        let deaf = Plant::DeafRetry.is_in().then(CancellationToken::new);
+        self.unless_cancelled(wait, deaf.as_ref().unwrap_or(token)).await?;
         self.recorder.append(LlmRetryStarted { turn: self.turn, step, attempt })?;
         Ok(())
     }

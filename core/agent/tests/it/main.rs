@@ -22,3 +22,4 @@ mod rig;
 mod spill;
 mod tools;
 mod turns;
+mod windows;

@@ -85,7 +85,7 @@ pub(crate) struct ScriptedModel {
 }
 
 impl ScriptedModel {
-    pub(super) fn new(clock: TestClock) -> Self {
+    pub(crate) fn new(clock: TestClock) -> Self {
         Self { clock, answers: Arc::default(), requests: Arc::default(), held: Arc::default() }
     }
 

@@ -1,0 +1,196 @@
+//! What a turn costs beside its model: the harness of one turn with its flushes, each piece of a
+//! long answer, and the beginning of a turn in a long session.
+//!
+//! `cargo bench -p bridle-agent` prints figures beside their targets and judges none;
+//! `cargo bench -p bridle-agent -- quick` does the same with a tenth of the rounds.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a program for the people who work on the agent"
+)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bridle_agent::{AgentHandle, AgentUpdate, Seated, SessionSeat};
+use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
+use bridle_model::{
+    BlockKind, Chunk, ModelAdapter, ModelFailure, ModelRequest, ModelSource, PreparedCall,
+    RetryPolicy, RouteLimits, StopReason,
+};
+use bridle_session::{
+    AssistantMessage, Block, Content, Draft, Header, MessageId, Route, Session, SessionId, StepEnd,
+    StepNumber, StepStart, TimedBlock, TurnEnd, TurnEndReason, TurnNumber, TurnStart, UnixMillis,
+    Usage, UserMessage, UserSource,
+};
+use bridle_store::{FileStore, MemoryStore, SessionStore};
+use futures::stream::{BoxStream, StreamExt as _};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// The deltas of a long answer.
+const DELTAS: usize = 20_000;
+
+fn main() {
+    // Cargo passes `--bench` too.
+    let quick = std::env::args().any(|argument| argument == "quick");
+    let rounds = if quick { 30 } else { 300 };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = Session::new(header());
+        let on_disk = turns(&FileStore::new(folder.path()), &empty, 10, rounds).await;
+        let in_memory = turns(&MemoryStore::new(), &empty, 10, rounds).await;
+        say("a turn of one request, on the disk", millis(on_disk), "<= 3 ms");
+        let flushes = 1.0 - in_memory.as_secs_f64() / on_disk.as_secs_f64();
+        say("of it, flushes", format!("{:.0} %", flushes * 100.0), "");
+
+        let short = turns(&MemoryStore::new(), &empty, 0, 10).await;
+        let long = turns(&MemoryStore::new(), &empty, DELTAS, if quick { 2 } else { 10 }).await;
+        let each = long.saturating_sub(short).as_secs_f64() * 1e6 / DELTAS as f64;
+        say("one of 20,000 deltas, model and client included", format!("{each:.2} us"), "< 5 us");
+
+        let old = turns(&MemoryStore::new(), &filled(10_000), 0, rounds.min(100)).await;
+        let new = turns(&MemoryStore::new(), &empty, 0, rounds.min(100)).await;
+        let more = old.saturating_sub(new);
+        let ratio = old.as_secs_f64() / new.as_secs_f64();
+        let figure = format!("{} more ({ratio:.2} times)", millis(more));
+        say("a turn behind 10,000 events", figure, "<= 2 ms more");
+    });
+}
+
+fn say(what: &str, figure: impl std::fmt::Display, target: &str) {
+    println!("{what:<48}{figure:>32}   {target}");
+}
+
+fn millis(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1e3)
+}
+
+fn header() -> Header {
+    Header {
+        format: Header::FORMAT,
+        id: SessionId::new("00000000-0000-7000-8000-000000000000"),
+        created_at: UnixMillis(0),
+        cwd: "/ws".into(),
+        extra_roots: Vec::new(),
+        parent: None,
+        origin: "bench".to_owned(),
+        delegation_depth: 0,
+    }
+}
+
+/// The median time from a prompt to its end, over so many turns of a session like this one.
+async fn turns(
+    store: &dyn SessionStore,
+    session: &Session,
+    deltas: usize,
+    rounds: usize,
+) -> Duration {
+    let writer = match session.is_empty() {
+        true => store.create(session.header()),
+        false => store.seed(session),
+    };
+    let (sender, mut updates) = mpsc::channel(256);
+    let plugins = bridle_agent::plugins(Plugins::new());
+    let process = Scope::root("process", plugins, TaskSet::new());
+    process.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
+    process.provide::<dyn ModelSource>("models", Arc::new(Instantly { deltas })).await;
+    let scope = process.child("session");
+    let seated = Seated { session: session.clone(), writer: writer.unwrap(), updates: sender };
+    scope.provide("session", Arc::new(SessionSeat::new(seated))).await;
+    let driver = serde_json::json!({"mode": "ask", "modes": ["ask"], "model": "bench/one"});
+    scope.mount(vec![Row::new("permission-modes"), Row::new("driver").with(driver)]).await;
+    let agent = scope.get::<AgentHandle>().unwrap();
+    let mut times = Vec::with_capacity(rounds);
+    for round in 0..=rounds {
+        let begun = Instant::now();
+        let id = MessageId::new(format!("prompt-{round}"));
+        agent.prompt(id, vec![Content::text("go")]).unwrap();
+        while !matches!(updates.recv().await.unwrap(), AgentUpdate::TurnEnded { .. }) {}
+        times.push(begun.elapsed());
+    }
+    process.close().await;
+    // The first one creates the log.
+    let mut times = times.split_off(1);
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// A session of so many events.
+fn filled(events: u64) -> Session {
+    let mut session = Session::new(header());
+    for number in 1..=events / 6 {
+        let (turn, step) = (TurnNumber(number), StepNumber(1));
+        let said = |text: String| TimedBlock {
+            started_at: UnixMillis(number),
+            ended_at: UnixMillis(number),
+            block: Block::Text { text },
+            raw: None,
+        };
+        let drafts = [
+            Draft::new(TurnStart { turn }),
+            Draft::new(StepStart { turn, step }),
+            Draft::new(UserMessage {
+                id: MessageId::new(format!("old-{number}")),
+                content: vec![Content::text(format!("question {number}"))],
+                source: UserSource::Human,
+            }),
+            Draft::new(AssistantMessage {
+                id: MessageId::new(format!("answer-{number}-1-1")),
+                blocks: vec![said(format!("answer {number}"))],
+                route: route(),
+                stop: "end-turn".to_owned(),
+                usage: Usage::default(),
+                interrupted: false,
+            }),
+            Draft::new(StepEnd { turn, step }),
+            Draft::new(TurnEnd { turn, reason: TurnEndReason::Completed }),
+        ];
+        for draft in drafts {
+            session.append(draft, UnixMillis(number)).unwrap();
+        }
+    }
+    session
+}
+
+fn route() -> Route {
+    Route { provider: "bench".into(), model: "one".into() }
+}
+
+/// A model that answers at once, in so many pieces.
+#[derive(Clone)]
+struct Instantly {
+    deltas: usize,
+}
+
+impl ModelSource for Instantly {
+    fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
+        let limits = RouteLimits { window: 200_000, max_output: 10_000 };
+        let adapter = Box::new(self.clone());
+        Ok(PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter))
+    }
+
+    fn default_route(&self) -> Result<Route, ModelFailure> {
+        Ok(route())
+    }
+}
+
+impl ModelAdapter for Instantly {
+    fn stream(
+        &self,
+        _request: ModelRequest,
+        _token: CancellationToken,
+    ) -> BoxStream<'static, Result<Chunk, ModelFailure>> {
+        let piece = "a few words ";
+        let text = piece.repeat(self.deltas.max(1));
+        let begin = Chunk::BlockStart { index: 0, kind: BlockKind::Text };
+        let delta = || Chunk::TextDelta { index: 0, text: piece.to_owned() };
+        let deltas = std::iter::repeat_with(delta).take(self.deltas);
+        let end = Chunk::BlockEnd { index: 0, block: Block::Text { text } };
+        let chunks =
+            [begin].into_iter().chain(deltas).chain([end, Chunk::Stop(StopReason::EndTurn)]);
+        futures::stream::iter(chunks.map(Ok)).boxed()
+    }
+}
