@@ -19,7 +19,7 @@ use bridle_agent::{PreStep, StepDecision, StepInput};
 use bridle_compose::{
     ActivateError, Around, Hooks, Next, Plugin, Plugins, Row, Scope, Setup, TaskSet,
 };
-use bridle_session::{StepNumber, TurnNumber};
+use bridle_session::{Spending, StepNumber, TurnNumber};
 
 /// How often each is done; the median counts.
 const ROUNDS: usize = 200;
@@ -84,8 +84,12 @@ async fn passages(passage: &Passage) -> Vec<Duration> {
     for _ in 0..ROUNDS {
         let start = Instant::now();
         for _ in 0..PASSAGES {
-            let input =
-                StepInput { turn: TurnNumber(1), step: StepNumber(1), messages: Vec::new() };
+            let input = StepInput {
+                turn: TurnNumber(1),
+                step: StepNumber(1),
+                messages: Vec::new(),
+                spending: Spending::default(),
+            };
             let decision = match passage {
                 Passage::Plain => enter(input).await,
                 Passage::Hooked(hooks) => hooks.run(input, enter).await,

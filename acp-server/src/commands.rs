@@ -11,6 +11,8 @@ mod demo;
 mod diagnostics;
 mod doctor;
 mod exec;
+mod login;
+mod models;
 mod sessions;
 mod signals;
 
@@ -19,6 +21,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use bridle_model::Effort;
 use clap::{Parser, Subcommand};
 
 use crate::composition::App;
@@ -59,6 +62,9 @@ enum Command {
         /// The model of new sessions, as provider/model.
         #[arg(long, value_name = "PROVIDER/MODEL")]
         model: Option<String>,
+        /// The thinking level of new sessions: off, low, medium, high, xhigh or max.
+        #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
+        thinking: Option<Effort>,
     },
     /// Do one thing without an editor: answer on standard output, progress on standard error.
     #[command(after_help = EXIT_CODES)]
@@ -66,6 +72,12 @@ enum Command {
     /// Show the whole job without any key, against a scripted model on this machine.
     #[cfg(feature = "demo")]
     Demo,
+    /// Keep the key of a model provider; it is read from the terminal or from a pipe.
+    Login(login::Arguments),
+    /// Remove the key of a model provider from credentials.toml.
+    Logout(login::Arguments),
+    /// List the models with their limits, thinking levels and prices.
+    Models(models::Arguments),
     /// Look at stored sessions.
     #[command(subcommand)]
     Sessions(sessions::Action),
@@ -109,6 +121,11 @@ fn say(line: std::fmt::Arguments<'_>) {
     drop(writeln!(io::stderr(), "{line}"));
 }
 
+fn parse_level(id: &str) -> Result<Effort, String> {
+    let known = || format!("levels are {}", Effort::ALL.map(Effort::id).join(", "));
+    Effort::from_id(id).ok_or_else(known)
+}
+
 /// Parses the command line and runs one command to its end.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, environment: Environment) -> ExitCode {
     let arguments = match Arguments::try_parse_from(arguments) {
@@ -137,8 +154,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
     let plain = Overrides::default();
     match command {
-        Command::Acp { model } => {
-            let overrides = Overrides { model, mode: None };
+        Command::Acp { model, thinking } => {
+            let overrides = Overrides { model, thinking, mode: None };
             block_on(async { acp::run(app(environment, overrides).await).await })
         }
         Command::Exec(arguments) => {
@@ -147,6 +164,17 @@ fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
         }
         #[cfg(feature = "demo")]
         Command::Demo => block_on(demo::run()),
+        Command::Login(arguments) => {
+            let app = block_on(async { Ok(app(environment, plain).await) })?;
+            login::login(&app, &arguments)
+        }
+        Command::Logout(arguments) => {
+            let app = block_on(async { Ok(app(environment, plain).await) })?;
+            login::logout(&app, &arguments)
+        }
+        Command::Models(arguments) => {
+            block_on(async { models::run(&*app(environment, plain).await, &arguments).await })
+        }
         Command::Sessions(action) => {
             let app = block_on(async { Ok(app(environment, plain).await) })?;
             sessions::run(&app, action)

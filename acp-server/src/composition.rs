@@ -4,10 +4,12 @@
 //! below it. It decides nothing about a turn and knows no protocol.
 
 mod bundle;
+mod credentials;
 mod no_store;
 mod plugins;
 mod providers;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use bridle_agent::{
     Seated, SessionSeat,
 };
 use bridle_compose::{RowState, RowStatus, Scope, TaskSet};
-use bridle_model::Catalogue;
+use bridle_model::{Catalogue, ListedModel};
 use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
 use bridle_store::{LogWriter, MemoryStore, SessionStore};
 use bridle_world::process::Processes;
@@ -28,6 +30,7 @@ use self::no_store::NoStore;
 use self::plugins::CurrentSettings;
 use self::providers::Providers;
 use crate::config::{self, Environment, Overrides, PROVIDERS, Places, Settings, route_fault};
+use crate::tally::number;
 
 /// What the process is made of, and what its sessions will be made of.
 pub struct App {
@@ -50,7 +53,7 @@ pub struct ModelChoice {
 impl ModelChoice {
     /// The choice of a route, also of one that cannot answer: then the name says so.
     fn of_route(route: &Route, settings: &Settings) -> Self {
-        let known = Catalogue::builtin().find(route);
+        let known = settings.catalogue.find(route);
         let name = if route_fault(route).is_some() {
             format!("{route} (cannot be used)")
         } else {
@@ -246,7 +249,7 @@ impl App {
     pub fn models(&self) -> Vec<ModelChoice> {
         let settings = self.settings();
         let usable = |name: &str| settings.provider(name).is_some_and(|p| p.is_usable());
-        let catalogue = Catalogue::builtin();
+        let catalogue = &settings.catalogue;
         let offered = catalogue.models().iter().filter(|model| usable(&model.provider));
         let choice = |route: &Route| ModelChoice::of_route(route, &settings);
         let default = settings.route.iter().filter(|route| route_fault(route).is_none());
@@ -268,6 +271,36 @@ impl App {
     /// it now.
     pub fn model(&self, route: &Route) -> ModelChoice {
         ModelChoice::of_route(route, &self.settings())
+    }
+
+    /// What is known of models now.
+    pub fn catalogue(&self) -> Cow<'static, Catalogue> {
+        self.settings().catalogue.clone()
+    }
+
+    /// What is assumed of the model of `route` because nobody has said what it can take, for a
+    /// person; `None` for a model that is known.
+    pub fn assumption(&self, route: &Route) -> Option<String> {
+        let model = self.settings().catalogue.row(route).filter(|model| model.assumed)?;
+        Some(format!(
+            "{route} is not in the catalogue: small limits are assumed ({} tokens, answers of {}), \
+             and its price is not known; [models.\"{route}\"] in config.toml can say more",
+            number(model.window),
+            number(model.max_output),
+        ))
+    }
+
+    /// Asks the endpoint of `provider` which models it offers; `None` where it has no list.
+    ///
+    /// # Errors
+    /// What went wrong, for a person.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn list_models(&self, provider: &str) -> Result<Option<Vec<ListedModel>>, String> {
+        let models = self.scope.get::<Providers>();
+        let models = models.ok_or_else(|| "the part `models` is not active".to_owned())?;
+        models.list(provider).await.map_err(|failure| failure.message)
     }
 
     /// The modes a client may choose.

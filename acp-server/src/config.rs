@@ -5,16 +5,21 @@
 //! client authenticates. A broken file is reported and its readable part is used; nothing here
 //! ends the process, and nothing of a workspace is read.
 
+mod credentials;
+mod endpoint;
 mod environment;
 mod file;
+mod listed;
 mod paths;
 mod provider;
 mod resolve;
 mod settings;
 
+pub use credentials::{CredentialsError, set_key};
 pub use environment::Environment;
+pub use listed::Listed;
 pub use paths::Places;
 pub use provider::{KnownProvider, PROVIDERS, supported_names};
 pub use resolve::load;
 pub(crate) use resolve::route_fault;
-pub use settings::{Overrides, ProviderSettings, Row, Settings, Source};
+pub use settings::{KeySource, Overrides, ProviderSettings, Row, Settings, Source};

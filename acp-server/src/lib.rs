@@ -10,4 +10,5 @@ pub mod client;
 pub mod commands;
 pub mod composition;
 pub mod config;
+mod tally;
 mod text;

@@ -174,12 +174,12 @@ async fn auth_methods_are_unique_untyped_and_work_when_a_key_is_there() {
 #[tokio::test]
 async fn auth_004_a_key_that_is_added_later_is_found() {
     let scene = Scene::new(Script::new()).await;
-    let launch = scene.place.launch(["acp"]).env("ANTHROPIC_BASE_URL", scene.model.url());
+    let provider = format!("[providers.anthropic]\nbase_url = \"{}\"\n", scene.model.url());
+    scene.place.configure("config.toml", &provider);
+    let launch = scene.place.launch(["acp"]);
     let (mut client, session) = Client::in_session(&scene.place, &launch).await;
     assert_eq!(client.prompt(&session, "hi").await.code(), -32000);
-    fs_err::create_dir_all(scene.place.bridle_home()).unwrap();
-    let config = "[providers.anthropic]\napi_key = \"late-key\"\n";
-    fs_err::write(scene.place.bridle_home().join("config.toml"), config).unwrap();
+    scene.place.configure("config.toml", provider + "api_key = \"late-key\"\n");
     client.request("authenticate", json!({"methodId": "configured-key"})).await.ok();
     assert_eq!(client.prompt(&session, "hi").await.stop_reason(), "end_turn");
     client.finish(&scene.place).await;

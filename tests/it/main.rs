@@ -7,9 +7,11 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod cancels;
+mod choosing;
 mod commands;
 mod conformance;
 mod conversation;
+mod credentials;
 mod disk_faults;
 mod disks;
 mod endings;
@@ -21,6 +23,7 @@ mod interop;
 mod kills;
 mod load;
 mod models;
+mod money;
 mod permissions;
 mod power_cuts;
 mod repository;
@@ -31,6 +34,7 @@ mod sessions_commands;
 mod spill;
 mod store_process;
 mod tidy;
+mod tls;
 mod transcripts;
 mod turns;
 mod windows;

@@ -68,6 +68,16 @@ impl Place {
         path
     }
 
+    /// Writes a file of Bridle's own folder, readable by its owner alone.
+    pub fn configure(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.bridle_home().join(name);
+        fs_err::create_dir_all(self.bridle_home()).unwrap();
+        fs_err::write(&path, content).unwrap();
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
     /// Waits until another process has made a file of the workspace.
     ///
     /// # Panics
@@ -187,6 +197,21 @@ impl Launch {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         command
+    }
+
+    /// Runs to the end with this on stdin.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub async fn output_of(&self, input: &str) -> std::process::Output {
+        use tokio::io::AsyncWriteExt as _;
+        let mut child = self.command().spawn().expect("the program starts");
+        let mut stdin = child.stdin.take().expect("it is a pipe");
+        // A program that does not read its input may be gone already.
+        drop(stdin.write_all(input.as_bytes()).await);
+        drop(stdin);
+        let ended = tokio::time::timeout(crate::DEADLINE, child.wait_with_output()).await;
+        ended.expect("the program ends in time").expect("it can be waited for")
     }
 
     /// Runs to the end with an empty stdin.

@@ -4,9 +4,12 @@
 use std::path::Path;
 
 use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandsUpdate, SessionUpdate};
+use bridle_agent::Meter;
+use bridle_model::Effort;
 use bridle_session::Content;
 
 use super::options::Chosen;
+use crate::tally;
 
 /// A command of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,32 +70,42 @@ pub(super) struct Status<'a> {
     pub(super) session: &'a str,
     pub(super) cwd: &'a Path,
     pub(super) chosen: &'a Chosen,
-    /// Tokens in the context after the last request.
-    pub(super) used: u64,
+    pub(super) meter: &'a Meter,
     /// What is wrong with the configuration.
     pub(super) problems: &'a [String],
 }
 
 /// The answer to `/status`.
 pub(super) fn status(status: &Status<'_>) -> String {
-    let Chosen { mode, route } = status.chosen;
+    let Chosen { mode, route, effort } = status.chosen;
+    let thinking = effort.map_or("the model's own choice", Effort::id);
     let model = route
         .as_ref()
         .map_or_else(|| "none: no provider has a key".to_owned(), |route| format!("`{route}`"));
     let mut text = format!(
         "- Bridle {}\n- Session: `{}`\n- Folder: `{}`\n- Mode: {} ({})\n- Model: {model}\n\
-         - Context: {} tokens\n",
+         - Thinking: {thinking}\n- Context: {}\n- Used: {}\n",
         env!("CARGO_PKG_VERSION"),
         status.session,
         status.cwd.display(),
         mode.name(),
         mode.description(),
-        status.used,
+        context(status.meter),
+        tally::spent(status.meter.total, &status.meter.cost),
     );
     for problem in status.problems {
         text.push_str(&format!("- Configuration: {problem}\n"));
     }
     text
+}
+
+/// `12,345 of 1,000,000 tokens (1 %)`.
+fn context(meter: &Meter) -> String {
+    let used = tally::number(meter.used);
+    match meter.used.saturating_mul(100).checked_div(meter.window) {
+        Some(percent) => format!("{used} of {} tokens ({percent} %)", tally::number(meter.window)),
+        None => format!("{used} tokens"),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use agent_client_protocol::v1::schema::{
     SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
 };
 use bridle_agent::Mode;
-use bridle_session::Route;
+use bridle_model::{CatalogueModel, Effort};
+use bridle_session::{Route, ThinkingSelected};
 
 use crate::composition::{App, ModelChoice};
 
@@ -16,12 +17,17 @@ pub(super) const MODE: &str = "mode";
 /// The id of the option that chooses the model.
 pub(super) const MODEL: &str = "model";
 
+/// The id of the option that chooses the thinking level.
+pub(super) const THINKING: &str = "thinking";
+
 /// What a session is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) mode: Mode,
     /// `None` while no provider has a key.
     pub(super) route: Option<Route>,
+    /// `None` for the model's own choice.
+    pub(super) effort: Option<Effort>,
 }
 
 /// The modes for an answer to new or load.
@@ -54,7 +60,36 @@ pub(super) fn all(app: &App, chosen: &Chosen) -> Vec<SessionConfigOption> {
     let model = SessionConfigOption::select(MODEL, "Model", current, models)
         .description("Which model answers")
         .category(SessionConfigOptionCategory::Model);
-    vec![mode, model]
+    let thinking = chosen.route.as_ref().and_then(|route| thinking(app, route, chosen.effort));
+    [mode, model].into_iter().chain(thinking).collect()
+}
+
+/// The thinking levels that the model of `route` takes; `None` where it takes none. What is shown
+/// as chosen is what the model is asked for.
+fn thinking(app: &App, route: &Route, effort: Option<Effort>) -> Option<SessionConfigOption> {
+    let model = app.catalogue().row(route).filter(|model| !model.levels.is_empty())?;
+    let own = model.default_level.map_or("Default".to_owned(), |own| format!("Default ({own})"));
+    let default = SessionConfigSelectOption::new(ThinkingSelected::DEFAULT, own)
+        .description("The model's own choice");
+    let levels =
+        model.levels.iter().map(|level| SessionConfigSelectOption::new(level.id(), name(*level)));
+    let current = model.level(effort).map_or(ThinkingSelected::DEFAULT, Effort::id);
+    let values: Vec<_> = std::iter::once(default).chain(levels).collect();
+    let option = SessionConfigOption::select(THINKING, "Thinking", current, values)
+        .description("How hard the model thinks before it answers")
+        .category(SessionConfigOptionCategory::ThoughtLevel);
+    Some(option)
+}
+
+fn name(level: Effort) -> &'static str {
+    match level {
+        Effort::Off => "Off",
+        Effort::Low => "Low",
+        Effort::Medium => "Medium",
+        Effort::High => "High",
+        Effort::XHigh => "Very high",
+        Effort::Max => "Maximum",
+    }
 }
 
 /// The updates after a change: clients that know options only and those that know modes only are
@@ -75,6 +110,20 @@ pub(super) fn mode(app: &App, id: &str) -> Option<Mode> {
 pub(super) fn model(app: &App, id: &str) -> Option<Route> {
     let route = Route::parse(id)?;
     app.models().into_iter().any(|model| model.route == route).then_some(route)
+}
+
+/// The thinking level with this id, and the models that take it; the level `None` is the model's
+/// own choice.
+pub(super) fn effort(app: &App, id: &str) -> Option<(Option<Effort>, Vec<Route>)> {
+    if id == ThinkingSelected::DEFAULT {
+        return Some((None, Vec::new()));
+    }
+    let level = Effort::from_id(id)?;
+    let takes = |model: &&CatalogueModel| model.levels.contains(&level);
+    Some((
+        Some(level),
+        app.catalogue().models().iter().filter(takes).map(CatalogueModel::route).collect(),
+    ))
 }
 
 /// The modes a client may choose and, should it not be among them, the current one.

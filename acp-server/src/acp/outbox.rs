@@ -12,7 +12,7 @@ use std::sync::Arc;
 use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
 use agent_client_protocol::{Error, JsonRpcRequest};
-use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
+use bridle_agent::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 use bridle_session::MessageId;
 use tokio::sync::{mpsc, oneshot};
 
@@ -75,7 +75,7 @@ pub(super) struct Outbox {
     pub(super) cwd: PathBuf,
     pub(super) chosen: Chosen,
     /// Tokens in the context after the last request.
-    pub(super) used: u64,
+    pub(super) meter: Meter,
     pub(super) updates: mpsc::Receiver<AgentUpdate>,
     pub(super) questions: mpsc::Receiver<Ask>,
 }
@@ -113,6 +113,10 @@ impl Outbox {
                 self.chosen.route = Some(route);
                 self.send_chosen().await;
             }
+            AgentUpdate::Effort(effort) => {
+                self.chosen.effort = effort;
+                self.send_chosen().await;
+            }
             AgentUpdate::Notice { level, title, detail } => {
                 self.send_notice(level, &title, detail.as_deref()).await;
             }
@@ -124,9 +128,9 @@ impl Outbox {
                 }
                 self.answer_locals().await;
             }
-            AgentUpdate::Usage { used, .. } => {
-                self.used = used;
-                self.send_all(to_acp::updates(update)).await;
+            AgentUpdate::Usage(meter) => {
+                self.meter = meter.clone();
+                self.send_all(to_acp::updates(AgentUpdate::Usage(meter))).await;
             }
             update => self.send_all(to_acp::updates(update)).await,
         }
@@ -197,7 +201,7 @@ impl Outbox {
                 session: &self.session.0,
                 cwd: &self.cwd,
                 chosen: &self.chosen,
-                used: self.used,
+                meter: &self.meter,
                 problems: &self.app.settings().problems,
             }),
         }

@@ -326,6 +326,14 @@ async fn set_model(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Error
     agent.set_route(route).await.map_err(errors::agent_gone)
 }
 
+async fn set_thinking(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Error> {
+    let refused =
+        || errors::invalid_params("this thinking level is not among those of the session's model");
+    let (effort, takers) = options::effort(app, id).ok_or_else(refused)?;
+    let set = agent.set_effort(effort, takers).await.map_err(errors::agent_gone)?;
+    if set { Ok(()) } else { Err(refused()) }
+}
+
 async fn set_option(
     app: &App,
     agent: &AgentHandle,
@@ -337,6 +345,7 @@ async fn set_option(
     match &*request.config_id.0 {
         options::MODE => set_mode(app, agent, &value.0).await?,
         options::MODEL => set_model(app, agent, &value.0).await?,
+        options::THINKING => set_thinking(app, agent, &value.0).await?,
         _ => return Err(errors::invalid_params("there is no option with this `configId`")),
     }
     let chosen = live::chosen(agent).await?;

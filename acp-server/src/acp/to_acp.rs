@@ -4,11 +4,11 @@ mod tools;
 
 use crate::text;
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, EmbeddedResource, EmbeddedResourceResource, Meta, Notice,
+    ContentBlock, ContentChunk, Cost, EmbeddedResource, EmbeddedResourceResource, Meta, Notice,
     NoticeSeverity, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink,
     SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, UsageUpdate,
 };
-use bridle_agent::{AgentUpdate, NoticeLevel, TurnOutcome};
+use bridle_agent::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId, TodoItem, TodoStatus};
 use serde_json::json;
 
@@ -41,8 +41,10 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
             vec![tools::update(&id, status, display)]
         }
         AgentUpdate::ToolProgress { id, text } => vec![tools::progress(&id, &text)],
-        AgentUpdate::Usage { used, size } => {
-            vec![SessionUpdate::UsageUpdate(UsageUpdate::new(used, size))]
+        AgentUpdate::Usage(Meter { used, window, cost, .. }) => {
+            // A sum that is only a part of the cost would be taken for the whole.
+            let cost = cost.whole().map(|sum| Cost::new(sum.amount.units(), sum.currency.clone()));
+            vec![SessionUpdate::UsageUpdate(UsageUpdate::new(used, window).cost(cost))]
         }
         AgentUpdate::Todo(items) => vec![plan(items)],
         AgentUpdate::Title(title) => {
@@ -51,6 +53,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         }
         AgentUpdate::Mode(_)
         | AgentUpdate::Model(_)
+        | AgentUpdate::Effort(_)
         | AgentUpdate::Notice { .. }
         // The client knows what it sent.
         | AgentUpdate::Joined { .. }

@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use bridle_model::Catalogue;
 use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT};
 use tokio_util::sync::CancellationToken;
 
@@ -94,13 +93,15 @@ fn model(settings: &Settings) -> Finding {
         return Finding::Bad(format!("model {route} cannot be used"));
     }
     match settings.provider(&route.provider) {
-        Some(provider) if provider.is_usable() => match Catalogue::builtin().find(route) {
-            Some(_) => Finding::Good(format!("model {route}")),
-            None => Finding::Note(format!(
-                "model {route} is not in the catalogue of {}; small limits are assumed",
-                Catalogue::builtin().as_of()
-            )),
-        },
+        Some(provider) if provider.is_usable() => {
+            match settings.catalogue.find(route).filter(|model| !model.assumed) {
+                Some(_) => Finding::Good(format!("model {route}")),
+                None => Finding::Note(format!(
+                    "model {route} is not in the catalogue of {}; small limits are assumed",
+                    settings.catalogue.as_of()
+                )),
+            }
+        }
         _ => Finding::Bad(format!("model {route}: its provider has no key")),
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bridle_agent::Mode;
+use bridle_model::Effort;
 use bridle_session::{EventData, SessionId, ToolErrorCode};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,9 @@ pub struct ExecArguments {
     /// The model, as provider/model.
     #[arg(long, value_name = "PROVIDER/MODEL")]
     model: Option<String>,
+    /// How hard the model is to think: off, low, medium, high, xhigh or max.
+    #[arg(long, value_name = "LEVEL", value_parser = super::parse_level)]
+    thinking: Option<Effort>,
     /// The folder to work in, instead of the current one.
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -51,7 +55,7 @@ pub struct ExecArguments {
 
 impl ExecArguments {
     pub(super) fn overrides(&self) -> Overrides {
-        Overrides { model: self.model.clone(), mode: self.permissions }
+        Overrides { model: self.model.clone(), thinking: self.thinking, mode: self.permissions }
     }
 
     fn prompt_text(&self) -> anyhow::Result<String> {

@@ -29,11 +29,16 @@ impl Bundle {
 /// The row with what the settings say of its plugin.
 pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::Mode]) -> Row {
     let config = match row.plugin() {
-        "step-budget" => json!({ "max_steps": settings.max_steps }),
+        "budget" => settings.budget.clone().into(),
+        "fallback" => match &settings.fallback {
+            Some(route) => json!({ "model": route.to_string() }),
+            None => return Row { disabled: true, ..row },
+        },
         "driver" => json!({
             "mode": settings.mode,
             "modes": modes,
             "model": settings.route.as_ref().map(ToString::to_string),
+            "thinking": settings.thinking,
         }),
         _ => return row,
     };

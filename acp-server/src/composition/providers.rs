@@ -2,26 +2,34 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bridle_compose::{Clock, Scope};
 use bridle_model::{
-    Catalogue, FailureCode, HttpClient, ModelFailure, ModelSource, PreparedCall, RetryPolicy, Wire,
+    CatalogueModel, FailureCode, HttpClient, ListedModel, ModelAdapter, ModelFailure, ModelSource,
+    PreparedCall, RetryPolicy, Wire,
 };
 use bridle_session::Route;
 
+use super::credentials::{CommandKeys, Renewing};
 use super::plugins::CurrentSettings;
-use crate::config::{KnownProvider, ProviderSettings, Settings, route_fault, supported_names};
+use crate::config::{
+    KeySource, KnownProvider, ProviderSettings, Settings, route_fault, supported_names,
+};
 
 /// Resolves routes with the settings in force at the moment of the call.
 pub(super) struct Providers {
     settings: Arc<CurrentSettings>,
     http: HttpClient,
+    keys: CommandKeys,
     /// Where the wires are.
     scope: Scope,
 }
 
 impl Providers {
     pub(super) fn new(settings: Arc<CurrentSettings>, clock: Arc<dyn Clock>, scope: Scope) -> Self {
-        Self { settings, http: HttpClient::new(clock, HttpClient::DEFAULT_IDLE), scope }
+        let ca_file = settings.get().ca_file.clone();
+        let http = HttpClient::trusting(clock, HttpClient::DEFAULT_IDLE, ca_file);
+        Self { settings, http, keys: CommandKeys::default(), scope }
     }
 
     /// Prepares the HTTP client for the provider of `route`, so that the first prompt need not.
@@ -33,39 +41,94 @@ impl Providers {
             drop(self.http.warm(base_url).await);
         }
     }
+
+    /// Asks the endpoint of `provider` which models it offers; `None` where its wire has no such
+    /// question.
+    ///
+    /// # Errors
+    /// As a request for an answer would.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(super) async fn list(
+        &self,
+        provider: &str,
+    ) -> Result<Option<Vec<ListedModel>>, ModelFailure> {
+        let settings = self.settings.get();
+        let Some(model) = settings.catalogue.default_for(provider).cloned() else {
+            return Ok(None);
+        };
+        let adapter = self.adapter(&settings, model, Renewal::Never).await?;
+        match adapter.list() {
+            Some(list) => list.await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// An adapter for a model, with the key and the address of its provider.
+    async fn adapter(
+        &self,
+        settings: &Settings,
+        model: CatalogueModel,
+        renewal: Renewal,
+    ) -> Result<Box<dyn ModelAdapter>, ModelFailure> {
+        let provider = settings.provider(&model.provider).ok_or_else(|| {
+            ModelFailure::new(FailureCode::UnknownModel, no_provider(&model.route()))
+        })?;
+        let source = provider
+            .key
+            .as_ref()
+            .ok_or_else(|| ModelFailure::new(FailureCode::Auth, no_key(provider, settings)))?;
+        let base_url = provider
+            .base_url
+            .clone()
+            .ok_or_else(|| ModelFailure::new(FailureCode::InvalidRequest, no_base_url(provider)))?;
+        let wire = self.scope.all::<dyn Wire>().into_iter().find(|wire| wire.speaks(model.dialect));
+        let wire = wire.ok_or_else(|| {
+            let message = format!("no active part speaks the API of {}", model.provider);
+            ModelFailure::new(FailureCode::UnknownModel, message)
+        })?;
+        let http = self.http.patient(settings.idle_timeout);
+        let make = move |key| wire.adapter(http.clone(), &base_url, key, model.clone());
+        match source {
+            KeySource::Key(key) => make(key.clone()),
+            KeySource::Command(command) => {
+                let key = self.keys.get(command).await?;
+                match renewal {
+                    Renewal::Never => make(key),
+                    Renewal::Once => Ok(Box::new(Renewing {
+                        keys: self.keys.clone(),
+                        command: command.clone(),
+                        key,
+                        make: Arc::new(make),
+                    })),
+                }
+            }
+        }
+    }
 }
 
+/// Whether a key that a command printed is taken anew when it is refused.
+#[derive(Clone, Copy)]
+enum Renewal {
+    Once,
+    Never,
+}
+
+#[async_trait]
 impl ModelSource for Providers {
-    fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
+    async fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
         if let Some(fault) = route_fault(route) {
             return Err(ModelFailure::new(FailureCode::UnknownModel, fault));
         }
         let settings = self.settings.get();
-        let catalogue = Catalogue::builtin();
         let unknown = || ModelFailure::new(FailureCode::UnknownModel, no_provider(route));
-        let provider = settings.provider(&route.provider).ok_or_else(unknown)?;
-        let model = catalogue
-            .find(route)
-            .cloned()
-            .or_else(|| catalogue.assume(route))
-            .ok_or_else(unknown)?;
-        let key = provider
-            .key
-            .clone()
-            .ok_or_else(|| ModelFailure::new(FailureCode::Auth, no_key(provider, &settings)))?;
-        let base_url = provider
-            .base_url
-            .as_deref()
-            .ok_or_else(|| ModelFailure::new(FailureCode::InvalidRequest, no_base_url(provider)))?;
+        let model = settings.catalogue.row(route).ok_or_else(unknown)?;
         let limits = model.limits();
-        let wire = self.scope.all::<dyn Wire>().into_iter().find(|wire| wire.speaks(model.dialect));
-        let wire = wire.ok_or_else(|| {
-            let message = format!("no active part speaks the API of {}", route.provider);
-            ModelFailure::new(FailureCode::UnknownModel, message)
-        })?;
-        let http = self.http.patient(settings.idle_timeout);
-        let adapter = wire.adapter(http, base_url, key, model)?;
-        Ok(PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter))
+        let (levels, prices) = (model.levels.clone(), model.prices.clone());
+        let adapter = self.adapter(&settings, model, Renewal::Once).await?;
+        let call = PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter);
+        Ok(call.described(levels, prices))
     }
 
     fn default_route(&self) -> Result<Route, ModelFailure> {
@@ -83,9 +146,8 @@ pub(super) fn no_route(settings: &Settings) -> String {
         .map(|known| known.key_variable)
         .collect();
     let mut text = format!(
-        "no model provider has a key: set {}, or write one in {} (an editor then has to authenticate again)",
+        "no model provider has a key: run `bridle login`, or set {} (an editor then has to authenticate again)",
         variables.join(" or "),
-        config_file(settings)
     );
     for provider in settings.providers.iter().filter(|p| !p.supported && p.key.is_some()) {
         text += &format!("; the key of {} is of no use in this version", provider.name);
@@ -105,10 +167,13 @@ fn no_provider(route: &Route) -> String {
 }
 
 fn no_key(provider: &ProviderSettings, settings: &Settings) -> String {
+    if let Some(reason) = &provider.withheld {
+        return format!("there is no key for {} that may be used: {reason}", provider.name);
+    }
     let variable = KnownProvider::named(provider.name).map_or("", |known| known.key_variable);
     format!(
-        "there is no key for {name}: set {variable}, or write api_key = \"…\" under \
-         [providers.{name}] in {file}",
+        "there is no key for {name}: run `bridle login {name}`, set {variable}, or name a \
+         credential_command under [providers.{name}] in {file}",
         name = provider.name,
         file = config_file(settings)
     )

@@ -14,12 +14,19 @@ async fn app(variables: &[(&str, &str)]) -> App {
     App::compose(environment, Overrides::default()).await
 }
 
-fn refusal(app: &App, route: &str) -> (FailureCode, String) {
+fn write_private(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs_err::write(path, text).unwrap();
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+async fn refusal(app: &App, route: &str) -> (FailureCode, String) {
     let failure = app
         .scope
         .get::<dyn ModelSource>()
         .unwrap()
         .prepare(&Route::parse(route).unwrap())
+        .await
         .err()
         .unwrap();
     (failure.code, failure.message)
@@ -34,7 +41,7 @@ async fn without_a_key_the_prompt_says_what_to_set_and_models_are_still_listed()
     assert!(models.iter().all(|choice| choice.name.ends_with(" (no key)")), "{models:?}");
     let models: Vec<_> = models.into_iter().map(|choice| choice.route.provider).collect();
     assert_eq!(models, ["anthropic".into(), "deepseek".into()]);
-    let (code, message) = refusal(&app, "deepseek/deepseek-flash");
+    let (code, message) = refusal(&app, "deepseek/deepseek-flash").await;
     assert_eq!(code, FailureCode::Auth);
     assert!(message.contains("DEEPSEEK_API_KEY"), "{message}");
 }
@@ -44,12 +51,10 @@ async fn the_route_of_a_call_is_the_route_that_was_asked_for() {
     let app = app(&[("ANTHROPIC_API_KEY", "k")]).await;
     for route in ["anthropic/claude-opus-5-5", "anthropic/not-in-the-catalogue"] {
         let route = Route::parse(route).unwrap();
-        assert_eq!(
-            app.scope.get::<dyn ModelSource>().unwrap().prepare(&route).unwrap().route(),
-            &route
-        );
+        let call = app.scope.get::<dyn ModelSource>().unwrap().prepare(&route).await.unwrap();
+        assert_eq!(call.route(), &route);
     }
-    let (code, message) = refusal(&app, "openai/gpt");
+    let (code, message) = refusal(&app, "openai/gpt").await;
     assert_eq!(code, FailureCode::UnknownModel);
     assert!(message.contains("anthropic or deepseek"), "{message}");
 }
@@ -83,7 +88,7 @@ async fn a_reload_takes_a_key_that_was_written_meanwhile() {
     let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
     assert!(!app.has_credentials());
     let key = "[providers.deepseek]\napi_key = \"k\"\n";
-    fs_err::write(home.path().join("credentials.toml"), key).unwrap();
+    write_private(&home.path().join("credentials.toml"), key);
     app.reload();
     assert!(app.has_credentials());
     assert_eq!(app.settings().route.as_ref().unwrap().provider.as_ref(), "deepseek");

@@ -1,16 +1,19 @@
 //! One configuration file: read with a limit, parsed as far as it can be, every fault named with
 //! file and line. Knows the form of a file, not which layer wins.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use bridle_agent::Mode;
-use bridle_model::Secret;
+use bridle_agent::{BUDGET_LIMITS, Mode};
+use bridle_model::{Effort, ModelPatch, Secret};
+use bridle_session::Route;
 use bridle_store::Compression;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::provider::{KnownProvider, PROVIDERS};
 use super::settings::Source;
+
+mod values;
 
 /// The largest configuration file that is read; a larger one is a mistake.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -21,10 +24,20 @@ pub(super) enum Setting {
     Model(String),
     Mode(Mode),
     FullAccess(bool),
-    MaxSteps(u32),
     IdleTimeout(u32),
+    Thinking(Effort),
+    Fallback(String),
+    CaFile(PathBuf),
     Compression(Compression),
+    /// A limit of `[budget]`, or its currency.
+    Budget(&'static str, serde_json::Value),
+    /// What the user says of a model.
+    Patch(Route, Box<ModelPatch>),
     ApiKey(&'static str, Secret),
+    /// The variable that holds the key.
+    KeyVariable(&'static str, String),
+    /// What prints the key.
+    KeyCommand(&'static str, Vec<String>),
     BaseUrl(&'static str, String),
 }
 
@@ -58,10 +71,14 @@ pub(super) fn read(path: &Path, kind: FileKind) -> FileLayer {
         Err(problem) => return FileLayer { entries: Vec::new(), problems: vec![problem] },
     };
     let mut layer = parse(&text, path, kind);
-    let holds_key = layer.entries.iter().any(|e| matches!(e.setting, Setting::ApiKey(..)));
-    if holds_key && let Some(mode) = open_to_others(path) {
+    let holds_key = |entry: &Entry| matches!(entry.setting, Setting::ApiKey(..));
+    if layer.entries.iter().any(holds_key)
+        && let Some(mode) = open_to_others(path)
+    {
+        layer.entries.retain(|entry| !holds_key(entry));
         layer.problems.push(format!(
-            "{}: holds a key and can be read by others (mode {mode:04o}); run chmod 600 on it",
+            "{}: its keys are not used, because others can read it (mode {mode:04o}); run chmod \
+             600 on it",
             path.display()
         ));
     }
@@ -124,8 +141,22 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 7] =
-    ["model", "mode", "full_access", "max_steps", "idle_timeout_s", "sessions", "providers"];
+const ROOT_KEYS: [&str; 11] = [
+    "model",
+    "thinking",
+    "fallback",
+    "mode",
+    "full_access",
+    "ca_file",
+    "budget",
+    "idle_timeout_s",
+    "sessions",
+    "models",
+    "providers",
+];
+
+/// The keys of one provider.
+const PROVIDER_KEYS: [&str; 4] = ["api_key", "api_key_variable", "credential_command", "base_url"];
 
 struct Reader<'a> {
     text: &'a str,
@@ -146,13 +177,21 @@ impl Reader<'_> {
                     self.problem(start, &format!("`{known}` belongs in config.toml; ignored"));
                 }
                 "model" => self.text_value("model", value, |text| Ok(Setting::Model(text))),
-                "mode" => self.text_value("mode", value, mode),
+                "thinking" => self.text_value("thinking", value, values::thinking),
+                "fallback" => {
+                    self.text_value("fallback", value, |text| Ok(Setting::Fallback(text)))
+                }
+                "ca_file" => {
+                    self.text_value("ca_file", value, |text| Ok(Setting::CaFile(text.into())))
+                }
+                "mode" => self.text_value("mode", value, values::mode),
                 "full_access" => match value.get_ref().as_bool() {
                     Some(flag) => self.entry(start, Setting::FullAccess(flag)),
                     None => self.wrong_type("full_access", "true or false", value),
                 },
-                "max_steps" => self.number("max_steps", value, Setting::MaxSteps),
                 "idle_timeout_s" => self.number("idle_timeout_s", value, Setting::IdleTimeout),
+                "budget" => self.budget(value),
+                "models" => self.models(value),
                 "sessions" => self.sessions(value),
                 unknown => self.unknown(start, "key", unknown, &ROOT_KEYS),
             }
@@ -170,13 +209,50 @@ impl Reader<'_> {
         }
     }
 
+    fn budget(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.wrong_type("budget", "a table", value);
+        };
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            match BUDGET_LIMITS.iter().find(|limit| **limit == name) {
+                Some(limit) => match values::limit(limit, value.get_ref()) {
+                    Ok(setting) => self.entry(value.span().start, setting),
+                    Err(problem) => self.problem(value.span().start, &problem),
+                },
+                None if name == "currency" => {
+                    self.text_value("currency", value, values::currency);
+                }
+                None => self.unknown(key.span().start, "key", name, &values::budget_keys()),
+            }
+        }
+    }
+
+    fn models(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.wrong_type("models", "a table", value);
+        };
+        for (key, value) in table {
+            let Some(route) = Route::parse(key.get_ref()) else {
+                let text =
+                    format!("`{}` names no model; write provider/model; ignored", key.get_ref());
+                self.problem(key.span().start, &text);
+                continue;
+            };
+            match values::patch(value) {
+                Ok(patch) => self.entry(key.span().start, Setting::Patch(route, Box::new(patch))),
+                Err((at, fault)) => self.problem(at, &format!("model {route}: {fault}; ignored")),
+            }
+        }
+    }
+
     fn sessions(&mut self, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
             return self.wrong_type("sessions", "a table", value);
         };
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "compression" => self.text_value("compression", value, compression),
+                "compression" => self.text_value("compression", value, values::compression),
                 unknown => self.unknown(key.span().start, "key", unknown, &["compression"]),
             }
         }
@@ -208,14 +284,26 @@ impl Reader<'_> {
                         Ok(Setting::ApiKey(name, Secret::new(key)))
                     });
                 }
-                "base_url" if self.kind == FileKind::Credentials => {
-                    self.problem(key.span().start, "`base_url` belongs in config.toml; ignored")
+                known if self.kind == FileKind::Credentials && PROVIDER_KEYS.contains(&known) => {
+                    let text = format!("`{known}` belongs in config.toml; ignored");
+                    self.problem(key.span().start, &text);
                 }
+                "api_key_variable" => {
+                    self.text_value("api_key_variable", value, |variable| {
+                        Ok(Setting::KeyVariable(name, variable))
+                    });
+                }
+                "credential_command" => match values::command(value.get_ref()) {
+                    Some(command) => {
+                        self.entry(value.span().start, Setting::KeyCommand(name, command));
+                    }
+                    None => self.wrong_type("credential_command", "a list of texts", value),
+                },
                 "base_url" => {
                     self.text_value("base_url", value, |url| Ok(Setting::BaseUrl(name, url)));
                 }
                 unknown => {
-                    self.unknown(key.span().start, "key", unknown, &["api_key", "base_url"]);
+                    self.unknown(key.span().start, "key", unknown, &PROVIDER_KEYS);
                 }
             }
         }
@@ -273,25 +361,6 @@ impl Reader<'_> {
     /// The line of a byte offset, from 1.
     fn line(&self, offset: usize) -> usize {
         self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
-    }
-}
-
-fn mode(text: String) -> Result<Setting, String> {
-    Mode::from_id(&text).map(Setting::Mode).ok_or_else(|| {
-        let ids = Mode::ALL.map(Mode::id);
-        let hint = nearest(&text, &ids).map_or_else(
-            || format!("modes are {}", ids.join(", ")),
-            |id| format!("did you mean `{id}`?"),
-        );
-        format!("unknown mode `{text}`, ignored; {hint}")
-    })
-}
-
-fn compression(text: String) -> Result<Setting, String> {
-    match text.as_str() {
-        "zstd" => Ok(Setting::Compression(Compression::Zstd)),
-        "none" => Ok(Setting::Compression(Compression::None)),
-        _ => Err(format!("unknown compression `{text}`, ignored; known are zstd, none")),
     }
 }
 

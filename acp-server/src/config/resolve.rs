@@ -1,18 +1,23 @@
 //! Layers in order, the last word wins, and every value keeps its source.
 
-use std::path::Path;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bridle_agent::Mode;
-use bridle_model::{Catalogue, CatalogueModel, HttpClient, Secret};
+use bridle_model::{Catalogue, CatalogueModel, Effort, HttpClient, ModelPatch};
 use bridle_session::Route;
 use bridle_store::Compression;
+use serde_json::Value;
 
+use super::endpoint::Endpoint;
 use super::environment::Environment;
 use super::file::{self, Entry, FileKind, Setting};
+use super::listed::Listed;
 use super::paths::Places;
 use super::provider::{KnownProvider, PROVIDERS, supported_names};
-use super::settings::{Overrides, ProviderSettings, Row, Settings, Source};
+use super::settings::{KeySource, Overrides, ProviderSettings, Row, Settings, Source};
 
 const BUILT_IN: &str = include_str!("builtin.toml");
 
@@ -32,22 +37,22 @@ pub fn load(environment: &Environment, overrides: &Overrides) -> Settings {
     }
     environment_layer(environment).into_iter().for_each(|entry| winners.set(entry));
     flag_layer(overrides).into_iter().for_each(|entry| winners.set(entry));
-    winners.settle(places, problems)
+    winners.settle(places, environment, problems)
 }
 
 fn environment_layer(environment: &Environment) -> Vec<Entry> {
     let model = environment.text("BRIDLE_MODEL").map(|model| Entry {
         setting: Setting::Model(model.trim().to_owned()),
-        source: Source::Variable("BRIDLE_MODEL"),
+        source: Source::Variable("BRIDLE_MODEL".to_owned()),
     });
     let providers = PROVIDERS.iter().flat_map(|provider| {
         let key = environment.secret(provider.key_variable).map(|key| Entry {
             setting: Setting::ApiKey(provider.name, key.clone()),
-            source: Source::Variable(provider.key_variable),
+            source: Source::Variable(provider.key_variable.to_owned()),
         });
         let base_url = environment.text(provider.base_url_variable).map(|url| Entry {
             setting: Setting::BaseUrl(provider.name, url.trim().to_owned()),
-            source: Source::Variable(provider.base_url_variable),
+            source: Source::Variable(provider.base_url_variable.to_owned()),
         });
         key.into_iter().chain(base_url)
     });
@@ -62,46 +67,83 @@ fn flag_layer(overrides: &Overrides) -> Vec<Entry> {
     let mode = overrides
         .mode
         .map(|mode| Entry { setting: Setting::Mode(mode), source: Source::Flag("--permissions") });
-    model.into_iter().chain(mode).collect()
+    let thinking = overrides.thinking.map(|level| Entry {
+        setting: Setting::Thinking(level),
+        source: Source::Flag("--thinking"),
+    });
+    model.into_iter().chain(mode).chain(thinking).collect()
 }
 
 /// The strongest value of every key so far.
 #[derive(Default)]
 struct Winners {
     model: Option<(String, Source)>,
+    thinking: Option<(Effort, Source)>,
+    fallback: Option<(String, Source)>,
     mode: Option<(Mode, Source)>,
     full_access: Option<(bool, Source)>,
-    max_steps: Option<(u32, Source)>,
+    ca_file: Option<(PathBuf, Source)>,
     idle_timeout: Option<(u32, Source)>,
     compression: Option<(Compression, Source)>,
-    keys: Vec<(&'static str, Secret, Source)>,
-    base_urls: Vec<(&'static str, String, Source)>,
+    budget: BTreeMap<&'static str, (Value, Source)>,
+    patches: Vec<(Route, Box<ModelPatch>, Source)>,
+    endpoints: BTreeMap<&'static str, Endpoint>,
 }
 
 impl Winners {
     fn set(&mut self, Entry { setting, source }: Entry) {
+        let is_variable = matches!(source, Source::Variable(_));
         match setting {
             Setting::Model(model) => self.model = Some((model, source)),
+            Setting::Thinking(level) => self.thinking = Some((level, source)),
+            Setting::Fallback(model) => self.fallback = Some((model, source)),
             Setting::Mode(mode) => self.mode = Some((mode, source)),
             Setting::FullAccess(flag) => self.full_access = Some((flag, source)),
-            Setting::MaxSteps(number) => self.max_steps = Some((number, source)),
+            Setting::CaFile(path) => self.ca_file = Some((path, source)),
             Setting::IdleTimeout(seconds) => self.idle_timeout = Some((seconds, source)),
             Setting::Compression(form) => self.compression = Some((form, source)),
+            Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
+            Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
+            Setting::ApiKey(provider, key) if is_variable => {
+                self.endpoint(provider).variable_key = Some((key, source));
+            }
             Setting::ApiKey(provider, key) => {
-                self.keys.retain(|(name, ..)| *name != provider);
-                self.keys.push((provider, key, source));
+                self.endpoint(provider).file_key = Some((key, source))
+            }
+            Setting::KeyVariable(provider, variable) => {
+                self.endpoint(provider).key_variable = Some((variable, source));
+            }
+            Setting::KeyCommand(provider, command) => {
+                self.endpoint(provider).command = Some((command, source));
+            }
+            Setting::BaseUrl(provider, url) if is_variable => {
+                self.endpoint(provider).variable_url = Some((url, source));
             }
             Setting::BaseUrl(provider, url) => {
-                self.base_urls.retain(|(name, ..)| *name != provider);
-                self.base_urls.push((provider, url, source));
+                self.endpoint(provider).file_url = Some((url, source))
             }
         }
     }
 
-    fn settle(self, places: Places, mut problems: Vec<String>) -> Settings {
+    fn endpoint(&mut self, provider: &'static str) -> &mut Endpoint {
+        self.endpoints.entry(provider).or_default()
+    }
+
+    fn settle(
+        self,
+        places: Places,
+        environment: &Environment,
+        mut problems: Vec<String>,
+    ) -> Settings {
         let mut rows = Vec::new();
-        let providers: Vec<_> =
-            PROVIDERS.iter().map(|known| self.provider(known, &mut rows, &mut problems)).collect();
+        let none = Endpoint::default();
+        let providers: Vec<_> = PROVIDERS
+            .iter()
+            .map(|known| {
+                let endpoint = self.endpoints.get(known.name).unwrap_or(&none);
+                provider(known, endpoint, environment, &mut rows, &mut problems)
+            })
+            .collect();
         let route = match &self.model {
             Some((text, source)) => {
                 rows.push(row("model", text.clone(), source.clone()));
@@ -113,21 +155,52 @@ impl Winners {
                 route
             }
         };
+        let fallback = self.fallback(&mut rows, &mut problems);
         let full_access = self.full_access.as_ref().is_some_and(|(flag, _)| *flag);
         let mode = self.mode(full_access, &mut problems);
+        let catalogue = self.catalogue(places.state.as_deref(), &mut rows, &mut problems);
+        let budget = self.budget.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone()));
+        let settings = Settings {
+            thinking: self.thinking.as_ref().map(|(level, _)| *level),
+            fallback,
+            catalogue,
+            ca_file: self.ca_file.as_ref().map(|(path, _)| path.clone()),
+            idle_timeout: self
+                .idle_timeout
+                .as_ref()
+                .map_or(HttpClient::DEFAULT_IDLE, |idle| Duration::from_secs(u64::from(idle.0))),
+            route,
+            mode,
+            full_access,
+            budget: budget.collect(),
+            compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
+            providers,
+            problems,
+            state: places.state,
+            config: places.config,
+            rows: Vec::new(),
+        };
+        rows.extend(self.plain_rows(settings.mode));
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        Settings { rows, ..settings }
+    }
+
+    /// The rows of what is one value each.
+    fn plain_rows(self, mode: Mode) -> Vec<Row> {
+        let mut rows = Vec::new();
         rows.extend(self.full_access.map(|(f, source)| row("full_access", f.to_string(), source)));
         rows.extend(self.mode.map(|(_, source)| row("mode", mode.id().to_owned(), source)));
-        // The built-in layer sets it; the fallback only satisfies the type.
-        let max_steps = self.max_steps.as_ref().map_or(1, |(number, _)| *number);
-        rows.extend(self.max_steps.map(|(n, source)| row("max_steps", n.to_string(), source)));
-        let idle_timeout = self
-            .idle_timeout
-            .as_ref()
-            .map_or(HttpClient::DEFAULT_IDLE, |idle| Duration::from_secs(u64::from(idle.0)));
+        rows.extend(self.thinking.map(|(l, source)| row("thinking", l.to_string(), source)));
+        rows.extend(
+            self.ca_file.map(|(path, source)| row("ca_file", path.display().to_string(), source)),
+        );
         rows.extend(
             self.idle_timeout.map(|(n, source)| row("idle_timeout_s", n.to_string(), source)),
         );
-        let compression = self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default();
+        rows.extend(self.budget.into_iter().map(|(key, (value, source))| {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            row(&format!("budget.{key}"), value, source)
+        }));
         rows.extend(self.compression.map(|(form, source)| {
             let name = match form {
                 Compression::Zstd => "zstd",
@@ -135,65 +208,42 @@ impl Winners {
             };
             row("sessions.compression", name.to_owned(), source)
         }));
-        rows.sort_by(|a, b| a.key.cmp(&b.key));
-        let Places { config, state, .. } = places;
-        Settings {
-            state,
-            config,
-            route,
-            mode,
-            full_access,
-            max_steps,
-            idle_timeout,
-            compression,
-            providers,
-            problems,
-            rows,
-        }
+        rows
     }
 
-    fn provider(
+    fn fallback(&self, rows: &mut Vec<Row>, problems: &mut Vec<String>) -> Option<Route> {
+        let (text, source) = self.fallback.as_ref()?;
+        rows.push(row("fallback", text.clone(), source.clone()));
+        let before = problems.len();
+        let route = chosen_route(text, source, problems);
+        (problems.len() == before).then_some(route)
+    }
+
+    /// The built-in catalogue itself, as long as nobody has more to say.
+    fn catalogue(
         &self,
-        known: &KnownProvider,
+        state: Option<&Path>,
         rows: &mut Vec<Row>,
         problems: &mut Vec<String>,
-    ) -> ProviderSettings {
-        let key =
-            self.keys.iter().find(|(name, ..)| *name == known.name).filter(|(_, key, source)| {
-                let legal = key.expose().bytes().all(|byte| byte.is_ascii_graphic());
-                if !legal {
-                    problems.push(format!(
-                    "{source}: the key of {} holds a space or a character that no key has; ignored",
-                    known.name
-                ));
-                }
-                legal
-            });
-        let url = self.base_urls.iter().find(|(name, ..)| *name == known.name);
-        let path = |last: &str| format!("providers.{}.{last}", known.name);
-        rows.extend(
-            key.map(|(_, _, source)| row(&path("api_key"), "(set)".into(), source.clone())),
-        );
-        let url = match url {
-            Some((_, text, source)) => check_url(text)
-                // Not the default instead: the key must not go to a host that nobody chose.
-                .map_err(|fault| {
-                    problems.push(format!("{source}: the base URL of {} {fault}", known.name));
-                })
-                .map(|()| (text.clone(), source.clone()))
-                .ok(),
-            None => Catalogue::builtin()
-                .provider(known.name)
-                .map(|provider| (provider.base_url.clone(), Source::Catalogue)),
-        };
-        rows.extend(url.clone().map(|(text, source)| row(&path("base_url"), text, source)));
-        ProviderSettings {
-            name: known.name,
-            supported: known.is_supported(),
-            key: key.map(|(_, key, _)| key.clone()),
-            key_source: key.map(|(_, _, source)| source.clone()),
-            base_url: url.map(|(text, _)| text.trim_end_matches('/').to_owned()),
+    ) -> Cow<'static, Catalogue> {
+        let listed = state.map_or_else(|| Ok(Listed::default()), Listed::read);
+        let listed = listed.unwrap_or_else(|problem| {
+            problems.push(problem);
+            Listed::default()
+        });
+        if listed.is_empty() && self.patches.is_empty() {
+            return Cow::Borrowed(Catalogue::builtin());
         }
+        let mut catalogue = listed.over(Catalogue::builtin().clone());
+        for (route, patch, source) in &self.patches {
+            if let Some(fault) = route_fault(route) {
+                problems.push(format!("{source}: {fault}"));
+                continue;
+            }
+            rows.push(row(&format!("models.\"{route}\""), "(changed)".into(), source.clone()));
+            catalogue = catalogue.with_patch(route, patch);
+        }
+        Cow::Owned(catalogue)
     }
 
     fn mode(&self, full_access: bool, problems: &mut Vec<String>) -> Mode {
@@ -208,6 +258,50 @@ impl Winners {
             Some((mode, _)) => *mode,
             None => Mode::Ask,
         }
+    }
+}
+
+fn provider(
+    known: &KnownProvider,
+    endpoint: &Endpoint,
+    environment: &Environment,
+    rows: &mut Vec<Row>,
+    problems: &mut Vec<String>,
+) -> ProviderSettings {
+    let default = Catalogue::builtin().provider(known.name).map(|provider| &*provider.base_url);
+    let path = |last: &str| format!("providers.{}.{last}", known.name);
+    let (key, withheld) = match endpoint.key(known, default, environment, problems) {
+        Ok(key) => (key, None),
+        Err(reason) => (None, Some(reason)),
+    };
+    if let Some(key) = &key {
+        let (last, value) = match &key.key {
+            KeySource::Key(_) => ("api_key", "(set)".to_owned()),
+            KeySource::Command(words) => {
+                ("credential_command", words.first().cloned().unwrap_or_default())
+            }
+        };
+        rows.push(row(&path(last), value, key.source.clone()));
+    }
+    problems.extend(withheld.clone());
+    let url = match endpoint.url() {
+        Some((text, source)) => check_url(text)
+            // Not the default instead: the key must not go to a host that nobody chose.
+            .map_err(|fault| {
+                problems.push(format!("{source}: the base URL of {} {fault}", known.name));
+            })
+            .map(|()| (text.clone(), source.clone()))
+            .ok(),
+        None => default.map(|url| (url.to_owned(), Source::Catalogue)),
+    };
+    rows.extend(url.clone().map(|(text, source)| row(&path("base_url"), text, source)));
+    ProviderSettings {
+        name: known.name,
+        supported: known.is_supported(),
+        key_source: key.as_ref().map(|key| key.source.clone()),
+        key: key.map(|key| key.key),
+        withheld,
+        base_url: url.map(|(text, _)| text.trim_end_matches('/').to_owned()),
     }
 }
 

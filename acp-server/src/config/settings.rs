@@ -1,11 +1,12 @@
 //! What the layers resolve to, and where each value came from.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bridle_agent::Mode;
-use bridle_model::Secret;
+use bridle_model::{Catalogue, Effort, Secret};
 use bridle_session::Route;
 use bridle_store::Compression;
 
@@ -14,6 +15,8 @@ use bridle_store::Compression;
 pub struct Overrides {
     /// `--model provider/model`.
     pub model: Option<String>,
+    /// `--thinking LEVEL` (of `exec`).
+    pub thinking: Option<Effort>,
     /// `--permissions MODE` (of `exec`).
     pub mode: Option<Mode>,
 }
@@ -29,14 +32,23 @@ pub struct Settings {
     /// The route of a new session, also when it cannot work (then the prompt says why); `None`
     /// when none is chosen and no provider has a key.
     pub route: Option<Route>,
+    /// The thinking level of a new session; `None` for the model's own choice.
+    pub thinking: Option<Effort>,
+    /// Who answers when the chosen route does not.
+    pub fallback: Option<Route>,
+    /// What is known of models: the built-in catalogue, what endpoints listed, and what the user
+    /// says differently.
+    pub catalogue: Cow<'static, Catalogue>,
+    /// Certificates that are trusted besides those of the system.
+    pub ca_file: Option<PathBuf>,
     /// The mode of a new session.
     pub mode: Mode,
     /// Whether the user's own configuration enables `full-access`.
     pub full_access: bool,
-    /// The most model requests of one turn.
-    pub max_steps: u32,
     /// How long a model provider may send nothing, pings included, before a request is given up.
     pub idle_timeout: Duration,
+    /// The limits of turns and sessions, by their names in `[budget]`.
+    pub budget: serde_json::Map<String, serde_json::Value>,
     /// The form of new session logs.
     pub compression: Compression,
     /// The known providers, in the order in which a key is looked for.
@@ -61,10 +73,12 @@ pub struct ProviderSettings {
     pub name: &'static str,
     /// Whether this version speaks its wire.
     pub supported: bool,
-    /// Its key.
-    pub key: Option<Secret>,
+    /// Its key, if there is one that may be sent to `base_url`.
+    pub key: Option<KeySource>,
     /// Where the key came from.
     pub key_source: Option<Source>,
+    /// Why a key that is there may not be sent to `base_url`.
+    pub withheld: Option<String>,
     /// Its base URL without a slash at the end; `None` where none is known.
     pub base_url: Option<String>,
 }
@@ -74,6 +88,15 @@ impl ProviderSettings {
     pub fn is_usable(&self) -> bool {
         self.supported && self.key.is_some()
     }
+}
+
+/// What yields a key.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    /// The key itself.
+    Key(Secret),
+    /// A command that prints it: the program and its arguments.
+    Command(Vec<String>),
 }
 
 /// One line of `config show`.
@@ -102,7 +125,7 @@ pub enum Source {
         line: usize,
     },
     /// An environment variable.
-    Variable(&'static str),
+    Variable(String),
     /// A flag of the command line.
     Flag(&'static str),
     /// Derived: the catalogue's default for the first provider that has a key.

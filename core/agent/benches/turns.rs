@@ -165,8 +165,9 @@ struct Instantly {
     deltas: usize,
 }
 
+#[async_trait::async_trait]
 impl ModelSource for Instantly {
-    fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
+    async fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
         let limits = RouteLimits { window: 200_000, max_output: 10_000 };
         let adapter = Box::new(self.clone());
         Ok(PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter))

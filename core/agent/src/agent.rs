@@ -4,6 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use bridle_compose::{Clock, Scope};
+use bridle_model::Effort;
 use bridle_session::{
     Content, Failure, InputQueue, MessageId, Route, Session, StepNumber, TurnNumber, UserMessage,
     UserSource,
@@ -15,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::driver::{Driver, internal};
 use crate::mailbox::{Command, Control, Epoch, MAILBOX_LIMIT};
 use crate::mode::Mode;
-use crate::update::AgentUpdate;
+use crate::update::{AgentUpdate, Meter};
 
 /// What an agent is made of.
 pub struct AgentParts {
@@ -38,6 +39,8 @@ pub struct AgentParts {
     /// The route of a session whose log names none; `None` when no provider has a key, in which
     /// case the first prompt fails with `auth`.
     pub route: Option<Route>,
+    /// The thinking level of a session whose log names none; `None` for the model's own choice.
+    pub effort: Option<Effort>,
 }
 
 /// Starts drivers.
@@ -93,8 +96,10 @@ pub struct AgentStatus {
     pub mode: Mode,
     /// The route of the next request.
     pub route: Option<Route>,
-    /// Tokens in the context after the last request.
-    pub used: u64,
+    /// The thinking level; `None` for the model's own choice.
+    pub effort: Option<Effort>,
+    /// How full the context is, and what the session has cost.
+    pub meter: Meter,
     /// What it is doing.
     pub phase: Phase,
     /// The title, if it has one.
@@ -233,6 +238,24 @@ impl AgentHandle {
     /// Cancel safe once the first poll returned: the change is then queued.
     pub async fn set_route(&self, route: Route) -> Result<(), AgentGone> {
         self.call(|done| Command::SetRoute { route, done }).await
+    }
+
+    /// Changes the thinking level for the requests that follow (`None`: the model's own choice);
+    /// logged, and announced as [`AgentUpdate::Effort`]. Says whether it did: a level is refused
+    /// when the model of the session is not among `takers`, the models that take it. A model that
+    /// is chosen later and does not take the level is asked for the nearest one that it takes.
+    ///
+    /// # Errors
+    /// [`AgentGone`] when the driver has ended.
+    ///
+    /// # Cancel safety
+    /// Cancel safe once the first poll returned: the change is then queued.
+    pub async fn set_effort(
+        &self,
+        effort: Option<Effort>,
+        takers: Vec<Route>,
+    ) -> Result<bool, AgentGone> {
+        self.call(|done| Command::SetEffort { effort, takers, done }).await
     }
 
     /// What the agent is set to now.

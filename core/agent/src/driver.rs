@@ -16,6 +16,7 @@ mod partial;
 mod quiet;
 mod request;
 mod spill;
+mod tell;
 mod turn;
 
 use std::future::Future;
@@ -24,7 +25,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, Scope, Sleep};
-use bridle_session::{EventData, Failure, MessageId, ModelSelected, PermissionMode, Route};
+use bridle_model::Effort;
+use bridle_session::{
+    EventData, Failure, MessageId, ModelSelected, PermissionMode, Route, ThinkingSelected,
+};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -39,7 +43,7 @@ use crate::mailbox::{Command, Control};
 use crate::mode::Mode;
 use crate::progress::ProgressBoard;
 use crate::recorder::{RecordError, Recorder};
-use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
+use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 
 /// How often live output of tools is shown at most.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -65,8 +69,10 @@ pub(crate) struct Driver {
     default_mode: Mode,
     modes: Vec<Mode>,
     route: Option<Route>,
+    effort: Option<Effort>,
+    /// The level that the person was told is asked for.
+    told: Option<Effort>,
     title: Option<String>,
-    used: u64,
     turn: bridle_session::TurnNumber,
     frame: Frame,
 }
@@ -102,8 +108,12 @@ impl Driver {
             default_mode: parts.mode,
             modes: parts.modes,
             route: state.route.or(parts.route),
+            effort: match state.thinking.as_deref() {
+                Some(level) => Effort::from_id(level),
+                None => parts.effort,
+            },
+            told: None,
             title: state.summary.title.text,
-            used: state.summary.usage.last.map(|usage| usage.context()).unwrap_or_default(),
             turn: state.turns.turn,
         }
     }
@@ -200,6 +210,18 @@ impl Driver {
                 self.send(AgentUpdate::Model(route)).await;
                 done.send(()).ok();
             }
+            Command::SetEffort { effort, takers, done } => {
+                let taken = self.route.as_ref().is_some_and(|route| takers.contains(route));
+                if effort.is_some() && !taken {
+                    done.send(false).ok();
+                    return;
+                }
+                let level = effort.map_or(ThinkingSelected::DEFAULT, Effort::id);
+                self.record(ThinkingSelected { level: level.to_owned() });
+                self.effort = effort;
+                self.send(AgentUpdate::Effort(effort)).await;
+                done.send(true).ok();
+            }
             Command::Status { answer } => {
                 answer.send(self.status()).ok();
             }
@@ -210,7 +232,8 @@ impl Driver {
         AgentStatus {
             mode: self.mode,
             route: self.route.clone(),
-            used: self.used,
+            effort: self.effort,
+            meter: Meter::of(self.recorder.session().state()),
             phase: self.control.phase(),
             title: self.title.clone(),
         }

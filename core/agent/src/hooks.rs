@@ -11,7 +11,8 @@ use std::time::Duration;
 use bridle_compose::HookPoint;
 use bridle_model::{Chunk, ModelFailure, ModelRequest, PreparedCall};
 use bridle_session::{
-    Event, Route, SessionId, StepNumber, ToolCallId, ToolErrorCode, TurnNumber, UserMessage,
+    Event, Route, SessionId, Spending, StepNumber, ToolCallId, ToolErrorCode, TurnNumber,
+    UserMessage,
 };
 use futures::stream::BoxStream;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,8 @@ pub struct StepInput {
     pub step: StepNumber,
     /// What the model is told that it has not seen yet.
     pub messages: Vec<UserMessage>,
+    /// What the turn and the session have used up so far.
+    pub spending: Spending,
 }
 
 /// What becomes of the step.
@@ -115,6 +118,8 @@ pub struct RequestFailed {
     pub step: StepNumber,
     /// Which try of the step's request it was, from 1.
     pub attempt: u32,
+    /// Who was asked.
+    pub route: Route,
     /// What went wrong.
     pub failure: ModelFailure,
 }

@@ -12,6 +12,7 @@ mod budget;
 mod context;
 mod display;
 mod driver;
+mod fallback;
 mod guard;
 mod hooks;
 mod mailbox;
@@ -31,10 +32,11 @@ mod update;
 pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, Phase};
 pub use approval::{Answer, Approver, Question, Subject};
 pub use asker::{Asker, FormAnswer, FormOption, FormQuestion, FormReply};
-pub use budget::{StepBudget, StepBudgetConfig};
+pub use budget::{BUDGET_LIMITS, BudgetConfig, BudgetPlugin};
 pub use context::{ContextInput, ContextSource};
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use driver::RESULT_LIMIT;
+pub use fallback::{FallbackConfig, FallbackPlugin};
 pub use hooks::{
     Body, CallInfo, OnRequest, OnRequestError, OnStream, PreStep, Ran, RequestFailed, RequestInput,
     SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, ToolFinished, ToolPost,
@@ -51,4 +53,4 @@ pub use tool::{
     ToolFailure, ToolOutcome,
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
-pub use update::{AgentUpdate, NoticeLevel, ToolStatus, TurnOutcome};
+pub use update::{AgentUpdate, Meter, NoticeLevel, ToolStatus, TurnOutcome};

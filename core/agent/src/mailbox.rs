@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 
+use bridle_model::Effort;
 use bridle_session::{Failure, InputQueue, MessageId, Route, UserMessage};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,11 @@ pub(crate) enum Command {
     SetRoute {
         route: Route,
         done: oneshot::Sender<()>,
+    },
+    SetEffort {
+        effort: Option<Effort>,
+        takers: Vec<Route>,
+        done: oneshot::Sender<bool>,
     },
     Status {
         answer: oneshot::Sender<AgentStatus>,

@@ -106,6 +106,9 @@ fn told(data: &EventData) -> Option<Notice> {
         EventData::PlanMode(plan) if plan.active => info("Planning began.".to_owned()),
         EventData::PlanMode(_) => info("Planning ended.".to_owned()),
         EventData::ModelSelected(selected) => info(format!("Model: {}", selected.route)),
+        EventData::ThinkingSelected(selected) => {
+            info(format!("Thinking level: {}", selected.level))
+        }
         EventData::GoalChange(GoalChange { goal: Some(goal) }) => info(format!("Goal: {goal}")),
         EventData::GoalChange(GoalChange { goal: None }) => info("No goal any more.".to_owned()),
         EventData::CompactionEnd(end) => compacted(&end.outcome),

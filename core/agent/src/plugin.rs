@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bridle_compose::{ActivateError, Clock, Plugin, Plugins, ServiceKey, Setup};
+use bridle_model::Effort;
 use bridle_session::{Route, Session};
 use bridle_store::LogWriter;
 use schemars::JsonSchema;
@@ -11,14 +12,15 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use crate::agent::{Agent, AgentHandle, AgentParts};
-use crate::budget::StepBudget;
+use crate::budget::BudgetPlugin;
+use crate::fallback::FallbackPlugin;
 use crate::mode::Mode;
 use crate::policy::PermissionModes;
 use crate::update::AgentUpdate;
 
-/// Adds the plugins of this crate: `driver`, `permission-modes`, `step-budget`.
+/// Adds the plugins of this crate: `driver`, `permission-modes`, `budget`, `fallback`.
 pub fn plugins(plugins: Plugins) -> Plugins {
-    plugins.with(DriverPlugin).with(PermissionModes).with(StepBudget)
+    plugins.with(DriverPlugin).with(PermissionModes).with(BudgetPlugin).with(FallbackPlugin)
 }
 
 /// A session waiting for the driver of its scope.
@@ -62,6 +64,9 @@ pub struct DriverConfig {
     /// The model of a session whose log names none, as `provider/model`.
     #[serde(default)]
     pub model: Option<String>,
+    /// The thinking level of a session whose log names none.
+    #[serde(default)]
+    pub thinking: Option<String>,
 }
 
 #[async_trait]
@@ -99,6 +104,7 @@ impl Plugin for DriverPlugin {
             mode: config.mode,
             modes: config.modes,
             route,
+            effort: config.thinking.as_deref().and_then(Effort::from_id),
         });
         let closing = handle.clone();
         setup.on_retract("the driver", move || async move {

@@ -30,9 +30,8 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
             vec![AgentUpdate::MessageChunk { id: (*id).clone(), text: (*text).to_owned() }]
         }
         Shown::Call(call) => called(call),
-        Shown::Answered { message, window } => {
-            let used = message.usage.context();
-            (used > 0).then_some(AgentUpdate::Usage { used, size: *window }).into_iter().collect()
+        Shown::Answered { meter, .. } => {
+            (meter.used > 0).then(|| AgentUpdate::Usage(meter.clone())).into_iter().collect()
         }
         // A turn that did not come to its end says so; a cancel was the person's own doing.
         Shown::TurnEnded(

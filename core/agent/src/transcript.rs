@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use bridle_session::{
     ApprovalAsked, ApprovalDecided, AssistantMessage, AssistantPartial, Block, Content, Event,
-    EventData, Gap, InboxSpliced, MessageId, Seq, Session, SurfaceOp, TimedBlock, TodoWrite,
-    ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis, UserMessage, UserSource,
+    EventData, Fold as _, Gap, InboxSpliced, MessageId, Seq, Session, SurfaceOp, TimedBlock,
+    TodoWrite, ToolCallId, ToolResult, TurnEndReason, TurnNumber, UnixMillis, UsageTotals,
+    UserMessage, UserSource,
 };
 
 use crate::display::{Display, ToolKind};
-use crate::update::ToolStatus;
+use crate::update::{Meter, ToolStatus};
 
 /// One thing that a person saw, with its place in the log.
 #[derive(Clone, Debug)]
@@ -69,8 +70,8 @@ pub enum Shown<'a> {
     Answered {
         /// The whole answer.
         message: &'a AssistantMessage,
-        /// The context window that it was given in, in tokens; 0 where it is not known.
-        window: u64,
+        /// How full the context was with it, and what the session had cost.
+        meter: Meter,
     },
     /// An answer that is not settled: still streamed, or broken off by a crash that nothing has
     /// repaired yet. At the end only.
@@ -175,6 +176,7 @@ struct Reading<'a> {
     session: &'a Session,
     entries: Vec<Entry<'a>>,
     window: u64,
+    usage: UsageTotals,
     calls: HashMap<&'a ToolCallId, CallFacts<'a>>,
     /// Input that was queued, by its id.
     queued: HashMap<&'a MessageId, &'a UserMessage>,
@@ -199,6 +201,7 @@ impl<'a> Reading<'a> {
             session,
             entries: Vec::new(),
             window: 0,
+            usage: UsageTotals::default(),
             calls: HashMap::new(),
             queued: HashMap::new(),
             sent: HashSet::new(),
@@ -242,6 +245,7 @@ impl<'a> Reading<'a> {
     }
 
     fn take(&mut self, event: &'a Event) {
+        self.usage.apply(event);
         let shown = match &event.data {
             EventData::TurnStart(start) => Shown::TurnStarted(start.turn),
             EventData::TurnEnd(end) => {
@@ -256,7 +260,13 @@ impl<'a> Reading<'a> {
             },
             EventData::AssistantMessage(message) => {
                 self.take_answer(message, event);
-                Shown::Answered { message, window: self.window }
+                let meter = Meter {
+                    used: message.usage.context(),
+                    window: self.window,
+                    total: self.usage.total,
+                    cost: self.usage.cost.clone(),
+                };
+                Shown::Answered { message, meter }
             }
             EventData::InboxSpliced(splice) => {
                 self.take_splice(splice, event);
@@ -274,6 +284,7 @@ impl<'a> Reading<'a> {
             | EventData::SandboxMode(_)
             | EventData::PlanMode(_)
             | EventData::ModelSelected(_)
+            | EventData::ThinkingSelected(_)
             | EventData::GoalChange(_)
             | EventData::CompactionEnd(_)
             | EventData::JobStarted(_)

@@ -1,7 +1,10 @@
 //! What the driver tells a client, in order. The stream is bounded: a slow client slows the
 //! turn, never the memory.
 
-use bridle_session::{Content, Failure, MessageId, Route, TodoItem, ToolCallId};
+use bridle_model::Effort;
+use bridle_session::{
+    Content, Cost, Failure, MessageId, Route, SessionState, TodoItem, ToolCallId, Usage,
+};
 
 use crate::display::Display;
 use crate::mode::Mode;
@@ -59,13 +62,8 @@ pub enum AgentUpdate {
         /// The text that should be visible now.
         text: String,
     },
-    /// Tokens in the context after a request, and the window.
-    Usage {
-        /// Tokens now in the context.
-        used: u64,
-        /// The window of the route.
-        size: u64,
-    },
+    /// How full the context is after a request, and what the session has cost.
+    Usage(Meter),
     /// The whole list of what is to be done, in the place of the one before; empty when there is
     /// none any more.
     Todo(Vec<TodoItem>),
@@ -75,6 +73,8 @@ pub enum AgentUpdate {
     Mode(Mode),
     /// The model changed.
     Model(Route),
+    /// The thinking level changed; `None` is the model's own choice.
+    Effort(Option<Effort>),
     /// Something a person should know now: a retry, a limit, a storage problem.
     Notice {
         /// How bad.
@@ -96,6 +96,32 @@ pub enum AgentUpdate {
         /// How it ended.
         outcome: TurnOutcome,
     },
+}
+
+/// How full the context is, and what the session has cost up to here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meter {
+    /// Tokens in the context: as counted after the last request, with an estimate of what came
+    /// since.
+    pub used: u64,
+    /// The window of the route that answered last, in tokens; 0 where it is not known.
+    pub window: u64,
+    /// All tokens of the session.
+    pub total: Usage,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+impl Meter {
+    /// What a session's own state says.
+    pub(crate) fn of(state: &SessionState) -> Self {
+        Self {
+            used: state.context_size.tokens(),
+            window: state.context.as_ref().map_or(0, |context| context.window),
+            total: state.summary.usage.total,
+            cost: state.summary.usage.cost.clone(),
+        }
+    }
 }
 
 /// Where a tool call stands.

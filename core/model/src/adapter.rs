@@ -1,22 +1,31 @@
 //! The seam itself: what resolves a route, and the call it yields.
 
-use bridle_session::Route;
+use async_trait::async_trait;
+use bridle_session::{PriceList, Route};
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CatalogueModel, Chunk, Dialect, HttpClient, ModelFailure, ModelRequest, RetryPolicy, Secret,
+    CatalogueModel, Chunk, Dialect, Effort, HttpClient, ModelFailure, ModelRequest, RetryPolicy,
+    Secret,
 };
 
 /// Resolves routes to calls. The driver asks before every attempt, so that a route, a key or a
 /// limit can change at any time and no request mixes two.
+#[async_trait]
 pub trait ModelSource: Send + Sync + 'static {
-    /// Prepares one call on `route`. Does no I/O and never blocks.
+    /// Prepares one call on `route`. Asks nobody but, once, the command from which the user has
+    /// the key taken.
     ///
     /// # Errors
     /// `Auth` when the provider has no key (the message says what to set), `UnknownModel` when
     /// the provider is not configured.
-    fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure>;
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    async fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure>;
 
     /// The route of a session that chose none.
     ///
@@ -36,6 +45,28 @@ pub trait ModelAdapter: Send + Sync + 'static {
         request: ModelRequest,
         token: CancellationToken,
     ) -> BoxStream<'static, Result<Chunk, ModelFailure>>;
+
+    /// Asks the endpoint which models it offers; `None` where this wire has no such question. Not
+    /// part of any turn: a person asks.
+    fn list(&self) -> Option<BoxFuture<'_, Result<Vec<ListedModel>, ModelFailure>>> {
+        None
+    }
+}
+
+/// A model as an endpoint lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedModel {
+    /// The id.
+    pub id: String,
+    /// The name a person reads, where the endpoint says one.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The context window in tokens, where the endpoint says it.
+    #[serde(default)]
+    pub window: Option<u64>,
+    /// The longest answer in tokens, where the endpoint says it.
+    #[serde(default)]
+    pub max_output: Option<u64>,
 }
 
 /// One provider API, contributed to a scope: makes the adapters that speak it.
@@ -71,6 +102,8 @@ pub struct PreparedCall {
     route: Route,
     limits: RouteLimits,
     retry: RetryPolicy,
+    levels: Vec<Effort>,
+    prices: Option<PriceList>,
     adapter: Box<dyn ModelAdapter>,
 }
 
@@ -82,7 +115,23 @@ impl PreparedCall {
         retry: RetryPolicy,
         adapter: Box<dyn ModelAdapter>,
     ) -> Self {
-        Self { route, limits, retry, adapter }
+        Self { route, limits, retry, levels: Vec::new(), prices: None, adapter }
+    }
+
+    /// The same call on a route that takes these thinking levels and has these prices.
+    #[must_use]
+    pub fn described(self, levels: Vec<Effort>, prices: Option<PriceList>) -> Self {
+        Self { levels, prices, ..self }
+    }
+
+    /// The thinking level to ask for when `wanted` is: the nearest that the route takes.
+    pub fn level(&self, wanted: Option<Effort>) -> Option<Effort> {
+        wanted?.nearest(&self.levels)
+    }
+
+    /// What the route costs, where that is known.
+    pub fn prices(&self) -> Option<&PriceList> {
+        self.prices.as_ref()
     }
 
     /// Who will be asked.

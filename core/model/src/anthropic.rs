@@ -9,6 +9,7 @@ mod decode;
 mod exchange;
 mod failure;
 mod history;
+mod list;
 mod names;
 mod plugin;
 mod request;
@@ -17,8 +18,9 @@ mod wire;
 
 use std::collections::{HashMap, VecDeque};
 
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use tokio_util::sync::CancellationToken;
@@ -28,8 +30,8 @@ use self::exchange::Exchange;
 use self::failure::Asked;
 pub(crate) use self::plugin::AnthropicWire;
 use crate::{
-    CatalogueModel, Chunk, FailureCode, HttpClient, ModelAdapter, ModelFailure, ModelRequest,
-    Secret,
+    CatalogueModel, Chunk, Dialect, FailureCode, HttpClient, ListedModel, ModelAdapter,
+    ModelFailure, ModelRequest, Secret,
 };
 
 /// The version of the wire that this adapter speaks.
@@ -129,6 +131,14 @@ impl ModelAdapter for AnthropicAdapter {
             exchange.next().await.map(|item| (item, exchange))
         })
         .boxed()
+    }
+
+    fn list(&self) -> Option<BoxFuture<'_, Result<Vec<ListedModel>, ModelFailure>>> {
+        match self.model.dialect {
+            Dialect::Anthropic => Some(self.ask_for_list().boxed()),
+            // Its list is on another wire.
+            Dialect::DeepSeek => None,
+        }
     }
 }
 

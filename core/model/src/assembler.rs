@@ -89,6 +89,11 @@ impl Assembler {
         Self::default()
     }
 
+    /// What the request has cost so far, as far as the provider said.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
     /// Takes one chunk that arrived at `time`.
     pub fn push(&mut self, chunk: &Chunk, time: UnixMillis) {
         match chunk {

@@ -6,17 +6,21 @@
 
 use std::fmt;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, SystemClock};
-use reqwest::{Client, Url};
+use reqwest::{Certificate, Client, Url};
 use tokio::sync::OnceCell;
 
 use crate::{FailureCode, ModelFailure};
 
 /// How long a connection may take to be made, TLS included.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The largest file of certificates that is read.
+const MAX_CA_FILE: u64 = 4 << 20;
 
 /// A key. Its `Debug` shows nothing, and it has no `Display`.
 #[derive(Clone)]
@@ -49,6 +53,7 @@ pub struct HttpClient {
 
 struct Shared {
     clock: Arc<dyn Clock>,
+    ca_file: Option<PathBuf>,
     /// For `http` on this machine: needs neither proxies nor root certificates, whose loading
     /// would be most of the time of a first turn.
     loopback: OnceCell<Client>,
@@ -65,8 +70,15 @@ impl HttpClient {
 
     /// A handle that gives a provider up after `idle` without a byte. Builds nothing yet.
     pub fn new(clock: Arc<dyn Clock>, idle: Duration) -> Self {
+        Self::trusting(clock, idle, None)
+    }
+
+    /// As [`HttpClient::new`], and trusts the certificates in `ca_file` (PEM) besides those of the
+    /// system. The file is read when the first client is built that needs it.
+    pub fn trusting(clock: Arc<dyn Clock>, idle: Duration, ca_file: Option<PathBuf>) -> Self {
         let shared = Shared {
             clock,
+            ca_file,
             loopback: OnceCell::new(),
             loopback_tls: OnceCell::new(),
             remote: OnceCell::new(),
@@ -105,12 +117,12 @@ impl HttpClient {
             (true, true) => &self.shared.loopback_tls,
             (false, _) => &self.shared.remote,
         };
+        let ca_file = self.shared.ca_file.clone().filter(|_| encrypted || !local);
         cell.get_or_try_init(|| async move {
             // Root certificates are read from disk and parsed: milliseconds, off the async threads.
-            tokio::task::spawn_blocking(move || build(local, encrypted))
+            tokio::task::spawn_blocking(move || build(local, encrypted, ca_file.as_deref()))
                 .await
-                .map_err(|_| "building the HTTP client failed".to_owned())
-                .and_then(|built| built.map_err(|error| innermost(&error)))
+                .unwrap_or_else(|_| Err("building the HTTP client failed".to_owned()))
         })
         .await
         .cloned()
@@ -174,7 +186,7 @@ fn is_loopback(url: &Url) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn build(local: bool, encrypted: bool) -> reqwest::Result<Client> {
+fn build(local: bool, encrypted: bool, ca_file: Option<&Path>) -> Result<Client, String> {
     // A second installation is refused, and then the first one serves.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
@@ -187,7 +199,25 @@ fn build(local: bool, encrypted: bool) -> reqwest::Result<Client> {
     if local && !encrypted {
         builder = builder.tls_certs_only([]);
     }
-    builder.build()
+    if let Some(path) = ca_file {
+        builder = builder.tls_certs_merge(certificates(path)?);
+    }
+    builder.build().map_err(|error| innermost(&error))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {
+    let fault = |reason: &dyn fmt::Display| format!("ca_file {}: {reason}", path.display());
+    let metadata = fs_err::metadata(path).map_err(|error| format!("ca_file: {error}"))?;
+    if !metadata.is_file() || metadata.len() > MAX_CA_FILE {
+        return Err(fault(&format!("is no regular file of at most {MAX_CA_FILE} bytes")));
+    }
+    let pem = fs_err::read(path).map_err(|error| format!("ca_file: {error}"))?;
+    let certificates =
+        Certificate::from_pem_bundle(&pem).map_err(|error| fault(&innermost(&error)))?;
+    if certificates.is_empty() {
+        return Err(fault(&"holds no certificate in PEM form"));
+    }
+    Ok(certificates)
 }
 
 #[cfg(test)]

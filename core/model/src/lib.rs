@@ -15,6 +15,7 @@ mod cache;
 mod catalogue;
 mod chunk;
 mod content;
+mod effort;
 mod failure;
 mod http;
 mod prefix;
@@ -22,16 +23,19 @@ mod request;
 mod retry;
 mod sse;
 
-pub use adapter::{ModelAdapter, ModelSource, PreparedCall, RouteLimits, Wire};
+pub use adapter::{ListedModel, ModelAdapter, ModelSource, PreparedCall, RouteLimits, Wire};
 pub use anthropic::AnthropicAdapter;
 pub use assembler::{Assembled, Assembler, Fresh};
 pub use cache::{CacheMiss, CacheWatch};
-pub use catalogue::{Catalogue, CatalogueModel, CatalogueProvider, Dialect, Thinking};
+pub use catalogue::{
+    Catalogue, CatalogueModel, CatalogueProvider, Dialect, Input, ModelPatch, Thinking,
+};
 pub use chunk::{BlockKind, Chunk, Refusal, StopReason};
+pub use effort::Effort;
 pub use failure::{FailureCode, ModelFailure};
 pub use http::{HttpClient, Secret};
 pub use prefix::{PrefixGuard, PrefixHash, PrefixStep};
-pub use request::{Effort, ModelRequest, RequestCache, ToolSpec};
+pub use request::{ModelRequest, RequestCache, ToolSpec};
 pub use retry::RetryPolicy;
 #[cfg(fuzzing)]
 pub use sse::fuzz_sse;

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bridle_session::{Projection, Seq};
 use serde_json::value::RawValue;
 
+use crate::Effort;
+
 /// A tool as a model is told of it.
 #[derive(Clone, Debug)]
 pub struct ToolSpec {
@@ -19,17 +21,6 @@ pub struct ToolSpec {
     /// The JSON Schema of its arguments, serialised once so that its bytes never change within a
     /// series. What a provider refuses of it is not sent to that provider.
     pub input_schema: Box<RawValue>,
-}
-
-/// How hard the model should think.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
-    /// Little.
-    Low,
-    /// Some.
-    Medium,
-    /// Much.
-    High,
 }
 
 /// One request.

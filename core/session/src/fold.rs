@@ -5,15 +5,19 @@
 //! never trusted: where it does not fit the log, the fold is computed again.
 
 mod checkpoint;
+mod context_size;
 mod inbox;
 mod settings;
+mod spending;
 mod summary;
 mod turns;
 mod usage;
 
 pub use checkpoint::Checkpoint;
+pub use context_size::ContextSize;
 pub use inbox::Inbox;
 pub use settings::{Modes, Plan, Title, Todo};
+pub use spending::{Spending, Spent};
 pub use summary::Summary;
 pub use turns::TurnBoundary;
 pub use usage::{RouteUsage, UsageTotals};

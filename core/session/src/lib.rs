@@ -15,6 +15,7 @@ mod fork;
 mod header;
 mod id;
 mod nodes;
+mod price;
 mod projection;
 mod repair;
 mod session;
@@ -29,8 +30,8 @@ pub use content::{Block, Content, OpaqueBlock, TimedBlock, UserSource};
 pub use damage::{Gap, Record};
 pub use event::{DecodeError, Draft, Event, EventLine, SurfaceOp};
 pub use fold::{
-    Checkpoint, Fold, Inbox, Modes, Plan, RouteUsage, Summary, Title, Todo, TurnBoundary,
-    UsageTotals,
+    Checkpoint, ContextSize, Fold, Inbox, Modes, Plan, RouteUsage, Spending, Spent, Summary, Title,
+    Todo, TurnBoundary, UsageTotals,
 };
 pub use fork::ForkError;
 pub use header::{Header, Parent};
@@ -38,6 +39,7 @@ pub use id::{
     EventCount, JobId, MessageId, Route, Seq, SeriesNumber, SessionId, StepNumber, ToolCallId,
     TurnNumber, UnixMillis,
 };
+pub use price::{Cost, Money, Nanos, Peak, PriceList, PriceTier};
 pub use projection::{Message, Projection};
 pub use session::{AppendError, ReplayError, Session};
 pub use state::{OpenCall, PlannedRetry, SessionState};

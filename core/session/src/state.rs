@@ -7,7 +7,9 @@
 use crate::content::{Block, TimedBlock};
 use crate::damage::Gap;
 use crate::event::{Event, SurfaceOp};
-use crate::fold::{Fold as _, Inbox, Modes, Plan, Summary, Todo, TurnBoundary};
+use crate::fold::{
+    ContextSize, Fold as _, Inbox, Modes, Plan, Spending, Summary, Todo, TurnBoundary,
+};
 use crate::id::{EventCount, JobId, Route, SeriesNumber, ToolCallId, UnixMillis};
 use crate::vocabulary::{
     AssistantMessage, AssistantPartial, EventData, JobStarted, LlmRetry, LogGap, RequestContext,
@@ -21,6 +23,10 @@ pub struct SessionState {
     pub turns: TurnBoundary,
     /// Title, cost, and what else a list shows.
     pub summary: Summary,
+    /// What the last turn and all of them have used up.
+    pub spending: Spending,
+    /// How full the context is.
+    pub context_size: ContextSize,
     /// Input that waits.
     pub inbox: Inbox,
     /// The modes that a person chose.
@@ -42,6 +48,8 @@ pub struct SessionState {
     pub context: Option<RequestContext>,
     /// The chosen model. The last `model/selected`.
     pub route: Option<Route>,
+    /// The id of the chosen thinking level. The last `thinking/selected`.
+    pub thinking: Option<String>,
     /// The repeated try that was planned and has not begun, where nothing but the end of the
     /// process kept it from it. From `llm/retry`.
     pub planned_retry: Option<PlannedRetry>,
@@ -115,6 +123,8 @@ impl SessionState {
     pub(crate) fn apply(&mut self, event: &Event) {
         self.turns.apply(event);
         self.summary.apply(event);
+        self.spending.apply(event);
+        self.context_size.apply(event);
         self.inbox.apply(event);
         self.modes.apply(event);
         self.plan.apply(event);
@@ -142,6 +152,7 @@ impl SessionState {
             }
             EventData::RequestContext(context) => self.context = Some(context.clone()),
             EventData::ModelSelected(selected) => self.route = Some(selected.route.clone()),
+            EventData::ThinkingSelected(selected) => self.thinking = Some(selected.level.clone()),
             EventData::GoalChange(change) => self.goal.clone_from(&change.goal),
             EventData::CompactionStart(_) => self.compacting = true,
             EventData::CompactionEnd(_) => self.compacting = false,

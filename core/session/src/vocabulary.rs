@@ -101,6 +101,7 @@ vocabulary! {
     SandboxMode = "sandbox/mode",
     PlanMode = "plan/mode",
     ModelSelected = "model/selected",
+    ThinkingSelected = "thinking/selected",
     LlmRetry = "llm/retry",
     LlmRetryStarted = "llm/retry-started",
     CompactionStart = "compaction/start",

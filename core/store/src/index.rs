@@ -32,7 +32,7 @@ const APPLICATION: i32 = 0x4252_444C;
 
 /// Raised with every change of the tables, of what a row holds, or of what a word is. An older
 /// index is made anew, a newer one is left alone.
-const VERSION: i32 = 1;
+const VERSION: i32 = 2;
 
 /// How long one statement waits for another process.
 const BUSY: Duration = Duration::from_millis(200);

@@ -6,6 +6,7 @@
 
 mod call;
 mod capture;
+mod credential;
 mod environment;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use bridle_compose::{Clock, SystemClock};
 use tokio_util::sync::CancellationToken;
 
 pub use capture::{Capture, HEAD_LIMIT, TAIL_LIMIT};
+pub use credential::{CredentialError, run_for_credential};
 pub use environment::Environment;
 
 use crate::supervisor::protocol::Request;

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::ledger::Ledger;
@@ -19,7 +20,7 @@ use crate::plan::{Step, plan};
 use crate::record::{Record, Tracker};
 use crate::reply::Kind;
 use crate::strict::{self, Accepted, Dialect, Key, Refusal, Rules};
-use crate::{Delivery, Recorded, Reply, Script, Violation, error};
+use crate::{Delivery, Recorded, Reply, Script, Violation, error, model};
 
 /// The largest request body, in bytes; larger ones are refused with 413.
 const MAX_BODY: usize = 32 * 1024 * 1024;
@@ -78,6 +79,27 @@ impl Shared {
         strict::check(&rules, dialect, request.headers(), &request.bytes, &request.body)
     }
 
+    /// The models of Anthropic's dialect, for whoever asks with a key that is accepted.
+    fn list(&self, request: &Recorded) -> Option<serde_json::Value> {
+        let is_list = request.method == Method::GET.as_str()
+            && request.path.split('?').next() == Some("/v1/models");
+        let key = request.header("x-api-key").filter(|key| !key.is_empty())?;
+        let inner = self.inner();
+        let accepted = inner.script.key.as_deref().is_none_or(|only| only == key);
+        let known = model::known(Dialect::Anthropic);
+        let models = known.iter().chain(&inner.script.models).map(|model| {
+            json!({
+                "type": "model",
+                "id": model.id,
+                "display_name": format!("Listed {}", model.id),
+                "max_input_tokens": model.window,
+                "max_tokens": model.max_output,
+            })
+        });
+        (is_list && accepted)
+            .then(|| json!({"data": models.collect::<Vec<_>>(), "has_more": false}))
+    }
+
     fn pick(&self, request: &Recorded) -> Result<Reply, Refusal> {
         let messages = request.body.get("messages").and_then(serde_json::Value::as_array);
         let messages = messages.map(Vec::as_slice).unwrap_or_default();
@@ -100,6 +122,9 @@ pub(crate) async fn answer(
     let Some(tracker) = shared.record.arrived(recorded.clone()) else {
         return Ok(failure(500, "the record of requests is full", None, "req_none"));
     };
+    if let Some(list) = shared.list(&recorded) {
+        return Ok(listed(list, tracker));
+    }
     let outcome = if is_too_large {
         let message = "Request exceeds the maximum size or could not be read";
         Err(Refusal::status(413, "body-size", message))
@@ -123,6 +148,12 @@ fn endpoint(method: &str, path: &str) -> Result<Dialect, Refusal> {
         return Err(Refusal::status(405, "method", format!("{method} is not allowed")));
     }
     Ok(dialect)
+}
+
+fn listed(list: serde_json::Value, mut tracker: Tracker) -> Response<Body> {
+    let id = request_id(tracker.number());
+    tracker.settle(Delivery::Complete);
+    response(200, "application/json", whole(list.to_string().into()), &id)
 }
 
 fn refuse(shared: &Shared, refusal: Refusal, mut tracker: Tracker) -> Response<Body> {

@@ -7,7 +7,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
-use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, NoticeLevel};
+use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, NoticeLevel};
 use bridle_session::{Session, SessionId};
 use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
@@ -39,7 +39,7 @@ pub(super) struct Live {
 /// What is still to be done once the client has been told that the session is open.
 pub(super) struct Opening {
     pub(super) chosen: Chosen,
-    used: u64,
+    meter: Meter,
     link: Link,
     updates: mpsc::Receiver<AgentUpdate>,
     questions: mpsc::Receiver<Ask>,
@@ -150,15 +150,16 @@ impl Live {
             server: server.clone(),
             outbox: None,
         };
-        let AgentStatus { mode, route, used, .. } =
+        let AgentStatus { mode, route, effort, meter, .. } =
             live.agent().status().await.map_err(errors::agent_gone)?;
-        let chosen = Chosen { mode, route };
-        Ok((live, Opening { chosen, used, link, updates, questions, notes }))
+        let chosen = Chosen { mode, route, effort };
+        notes.extend(chosen.route.as_ref().and_then(|route| server.app.assumption(route)));
+        Ok((live, Opening { chosen, meter, link, updates, questions, notes }))
     }
 
     /// Sends what follows the answer that opened the session, and starts the outbox.
     pub(super) async fn announce(mut self, opening: Opening) -> Self {
-        let Opening { chosen, used, link, updates, questions, notes } = opening;
+        let Opening { chosen, meter, link, updates, questions, notes } = opening;
         let session = self.wire_id();
         let send = async |update: SessionUpdate| {
             link.room().await;
@@ -178,7 +179,7 @@ impl Live {
         let turns = self.turns.clone();
         let app = self.server.app.clone();
         let cwd = self.cwd.clone();
-        let outbox = Outbox { app, link, session, turns, cwd, chosen, used, updates, questions };
+        let outbox = Outbox { app, link, session, turns, cwd, chosen, meter, updates, questions };
         self.outbox = Some(self.server.tasks.spawn(outbox.run()));
         self
     }
@@ -217,7 +218,7 @@ impl Live {
 /// What the agent is set to now.
 pub(super) async fn chosen(agent: &AgentHandle) -> Result<Chosen, Error> {
     let status = agent.status().await.map_err(errors::agent_gone)?;
-    Ok(Chosen { mode: status.mode, route: status.route })
+    Ok(Chosen { mode: status.mode, route: status.route, effort: status.effort })
 }
 
 /// Runs what blocks on the disk off the async threads.

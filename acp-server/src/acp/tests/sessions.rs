@@ -19,7 +19,7 @@ async fn a_session_is_replayed_before_the_answer_and_goes_on() {
     let params = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
     let answer = client.call("session/load", params).await;
     assert_eq!(answer["result"]["modes"]["currentModeId"], "ask", "{answer}");
-    assert_eq!(answer["result"]["configOptions"].as_array().unwrap().len(), 2);
+    assert_eq!(answer["result"]["configOptions"].as_array().unwrap().len(), 3);
     assert_eq!(client.text_of(&session, "user_message_chunk"), "first words");
     assert_eq!(client.text_of(&session, "agent_thought_chunk"), "hm");
     assert_eq!(client.text_of(&session, "agent_message_chunk"), "hello");

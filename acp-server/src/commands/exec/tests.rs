@@ -71,7 +71,7 @@ impl Setup {
             ("ANTHROPIC_BASE_URL".into(), model.url().into()),
         ];
         let key = self.key.then(|| ("ANTHROPIC_API_KEY".to_owned(), "test-key".to_owned()));
-        let overrides = Overrides { model: None, mode: self.mode };
+        let overrides = Overrides { mode: self.mode, ..Overrides::default() };
         let app = Arc::new(App::compose(Environment::new(variables, key), overrides).await);
         let cwd = fs_err::canonicalize(workspace.path()).unwrap();
         let job = Job { prompt: "do it".to_owned(), cwd, json: self.json };

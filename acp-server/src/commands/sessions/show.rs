@@ -11,6 +11,7 @@ use super::print::{self, minute};
 use super::reference::Reference;
 use super::report::{Report, Section};
 use super::{Exit, diff, read, words};
+use crate::tally;
 use crate::text::{unbroken, visible, visible_block, visible_json};
 
 /// How many lines of a call's output are shown; `--json` and the exports have all of it.
@@ -68,7 +69,7 @@ pub(super) fn text(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> 
         visible(&words::models(report)),
         words::count(report.turns, "turn"),
     )?;
-    writeln!(out, "{}", words::tokens(report.usage.total))?;
+    writeln!(out, "{}", tally::spent(report.usage.total, &report.usage.cost))?;
     report.sections.iter().try_for_each(|part| section(out, part))
 }
 

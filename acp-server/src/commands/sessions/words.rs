@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bridle_agent::{Asked, Call, Display, Notice, NoticeLevel, ToolKind, ToolStatus};
-use bridle_session::{TodoStatus, ToolErrorCode, Usage};
+use bridle_session::{TodoStatus, ToolErrorCode};
 
 use super::report::Report;
+use crate::tally::number;
 
 /// How a call stands, in one word or two.
 pub(super) fn status(call: &Call<'_>) -> &'static str {
@@ -80,19 +81,6 @@ pub(super) fn duration(took: Duration) -> String {
     }
 }
 
-/// A number with its thousands apart.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 /// `1 turn`, `2 turns`.
 pub(super) fn count(amount: usize, one: &str) -> String {
     let plural = if amount == 1 { "" } else { "s" };
@@ -107,16 +95,6 @@ pub(super) fn bytes(bytes: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
     }
-}
-
-/// Tokens of a request, a turn or a session: what was read, of that from the cache, and written.
-pub(super) fn tokens(usage: Usage) -> String {
-    let read = usage.context().saturating_sub(usage.output);
-    let cached = match usage.cache_read {
-        0 => String::new(),
-        cached => format!(" ({} from the cache)", number(cached)),
-    };
-    format!("{} tokens in{cached}, {} out", number(read), number(usage.output))
 }
 
 /// Argument text for reading; as the model wrote it when it is not JSON.
@@ -147,9 +125,6 @@ mod tests {
 
     #[test]
     fn numbers_are_for_people() {
-        assert_eq!(number(0), "0");
-        assert_eq!(number(999), "999");
-        assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(count(1, "turn"), "1 turn");
         assert_eq!(count(0, "turn"), "0 turns");
         assert_eq!(bytes(999), "999 B");
@@ -157,13 +132,5 @@ mod tests {
         let shown = [0, 9_940, 59_000, 185_000, 7_440_000]
             .map(|millis| duration(Duration::from_millis(millis)));
         assert_eq!(shown, ["<0.1 s", "9.9 s", "59 s", "3 min 5 s", "2 h 4 min"]);
-    }
-
-    #[test]
-    fn tokens_say_what_came_from_the_cache() {
-        let usage = Usage { input: 10, output: 20, cache_read: 3_000, cache_write: 5 };
-        assert_eq!(tokens(usage), "3,015 tokens in (3,000 from the cache), 20 out");
-        let usage = Usage { input: 10, output: 20, ..Usage::default() };
-        assert_eq!(tokens(usage), "10 tokens in, 20 out");
     }
 }

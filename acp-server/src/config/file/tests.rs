@@ -62,7 +62,7 @@ fn unknown_names_and_wrong_types_are_named_with_a_hint() {
             ! c.toml:2: `full_access` must be true or false; ignored
             ! c.toml:3: unknown mode `aks`, ignored; did you mean `ask`?
             ! c.toml:4: `model` must be a text in quotes; ignored
-            ! c.toml:5: unknown key `something`, ignored; known are model, mode, full_access, max_steps, idle_timeout_s, sessions, providers
+            ! c.toml:5: unknown key `something`, ignored; known are model, thinking, fallback, mode, full_access, ca_file, budget, idle_timeout_s, sessions, models, providers
             ! c.toml:6: unknown provider `antropic`, ignored; did you mean `anthropic`?
             ! c.toml:9: unknown key `apikey`, ignored; did you mean `api_key`?
         "#]],
@@ -96,6 +96,41 @@ fn the_form_of_session_logs_is_zstd_or_none() {
 }
 
 #[test]
+fn budgets_levels_commands_and_models_are_read_and_their_faults_named() {
+    check(
+        "thinking = \"high\"\nfallback = \"deepseek/x\"\n[budget]\nturn_steps = 5\n\
+         session_cost = 1.5\ncurrency = \"EUR\"\n[providers.anthropic]\n\
+         credential_command = [\"pass\", \"x\"]\napi_key_variable = \"MY_KEY\"\n",
+        FileKind::Config,
+        &expect![[r#"
+            Budget("currency", String("EUR")) from c.toml:6
+            Budget("session_cost", Number(1.5)) from c.toml:5
+            Budget("turn_steps", Number(5)) from c.toml:4
+            Fallback("deepseek/x") from c.toml:2
+            KeyVariable("anthropic", "MY_KEY") from c.toml:9
+            KeyCommand("anthropic", ["pass", "x"]) from c.toml:8
+            Thinking(High) from c.toml:1
+        "#]],
+    );
+    check(
+        "thinking = \"hihg\"\n[budget]\nturn_steps = 0\nturn_cost = \"1\"\nturn_step = 3\n\
+         currency = \"usd\"\n[providers.anthropic]\ncredential_command = \"pass x\"\n\
+         [models.opus]\nwindow = 1\n[models.\"anthropic/x\"]\nwindov = 1\n",
+        FileKind::Config,
+        &expect![[r#"
+            ! c.toml:1: unknown thinking level `hihg`, ignored; did you mean `high`?
+            ! c.toml:3: `turn_steps` must be a whole number from 1; ignored
+            ! c.toml:4: `turn_cost` must be a number above 0; ignored
+            ! c.toml:5: unknown key `turn_step`, ignored; did you mean `turn_steps`?
+            ! c.toml:6: `currency` must be three capital letters, as in "USD"; ignored
+            ! c.toml:8: `credential_command` must be a list of texts; ignored
+            ! c.toml:9: `opus` names no model; write provider/model; ignored
+            ! c.toml:12: model anthropic/x: unknown field `windov`, expected one of `name`, `window`, `max_output`, `thinking`, `levels`, `default_level`, `inputs`, `system_messages`, `prices`; ignored
+        "#]],
+    );
+}
+
+#[test]
 fn credentials_hold_keys_only() {
     check(
         "model = \"anthropic/x\"\n[providers.deepseek]\napi_key = \"k\"\nbase_url = \"http://h\"\n",
@@ -116,7 +151,7 @@ fn the_built_in_defaults_have_no_fault() {
 
 #[cfg(unix)]
 #[test]
-fn a_key_file_that_others_can_read_is_reported() {
+fn a_key_in_a_file_that_others_can_read_is_not_used() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("credentials.toml");
@@ -124,7 +159,7 @@ fn a_key_file_that_others_can_read_is_reported() {
     for (mode, problems) in [(0o600, 0), (0o644, 1), (0o640, 1)] {
         fs_err::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         let layer = super::read(&path, FileKind::Credentials);
-        assert_eq!(layer.entries.len(), 1);
+        assert_eq!(layer.entries.len(), 1 - problems, "its key is not used");
         assert_eq!(layer.problems.len(), problems, "{mode:o}: {:?}", layer.problems);
     }
 }

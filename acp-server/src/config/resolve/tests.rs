@@ -1,5 +1,7 @@
 //! Which layer wins, what a model choice becomes, and that no key is ever shown.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 
 const MARKER: &str = "marker-secret-7c1e";
@@ -13,7 +15,9 @@ struct Case {
 fn case(files: &[(&str, &str)], variables: &[(&str, &str)]) -> Case {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
-        fs_err::write(folder.path().join(name), text).unwrap();
+        let path = folder.path().join(name);
+        fs_err::write(&path, text).unwrap();
+        fs_err::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
     let (secrets, plain): (Vec<_>, Vec<_>) =
         variables.iter().partition(|(name, _)| Environment::is_secret_name(name));
@@ -25,6 +29,13 @@ fn case(files: &[(&str, &str)], variables: &[(&str, &str)]) -> Case {
 
 fn resolve(case: &Case, overrides: &Overrides) -> Settings {
     load(&case.environment, overrides)
+}
+
+fn key_of(settings: &Settings, provider: &str) -> Option<String> {
+    match settings.provider(provider)?.key.as_ref()? {
+        KeySource::Key(key) => Some(key.expose().to_owned()),
+        KeySource::Command(words) => Some(format!("command {}", words.join(" "))),
+    }
 }
 
 /// The route that the catalogue names as a provider's default.
@@ -41,7 +52,7 @@ fn flag_beats_variable_beats_file_beats_first_key() {
     let file = [("config.toml", "model = \"anthropic/file\"\n")];
     let key = [("DEEPSEEK_API_KEY", "k")];
     let both = [("DEEPSEEK_API_KEY", "k"), ("BRIDLE_MODEL", "anthropic/variable")];
-    let flag = Overrides { model: Some("anthropic/flag".into()), mode: None };
+    let flag = Overrides { model: Some("anthropic/flag".into()), ..Overrides::default() };
     let none = Overrides::default();
     assert_eq!(route(&resolve(&case(&[], &[]), &none)), "none");
     assert_eq!(route(&resolve(&case(&[], &key), &none)), default_of("deepseek"));
@@ -64,8 +75,7 @@ fn a_variable_beats_the_credentials_file_and_an_empty_one_counts_as_unset() {
     for (variable, expected) in [("variable", "variable"), ("", "file")] {
         let case = case(&credentials, &[("ANTHROPIC_API_KEY", variable)]);
         let settings = resolve(&case, &Overrides::default());
-        let key = settings.provider("anthropic").unwrap().key.as_ref().unwrap();
-        assert_eq!(key.expose(), expected);
+        assert_eq!(key_of(&settings, "anthropic").as_deref(), Some(expected));
     }
 }
 
@@ -88,7 +98,7 @@ fn a_model_that_cannot_work_is_kept_and_reported_never_replaced() {
 
 #[test]
 fn full_access_needs_the_users_own_file() {
-    let flag = Overrides { model: None, mode: Some(Mode::FullAccess) };
+    let flag = Overrides { mode: Some(Mode::FullAccess), ..Overrides::default() };
     let off = resolve(&case(&[], &[]), &flag);
     assert_eq!(off.mode, Mode::Ask);
     assert!(off.problems.join("\n").contains("full_access = true"), "{:?}", off.problems);
@@ -135,4 +145,34 @@ fn no_home_is_no_failure() {
     let settings = load(&Environment::default(), &Overrides::default());
     assert_eq!((settings.state, settings.config), (None, None));
     assert_eq!(settings.problems, Vec::<String>::new());
+}
+
+/// A key is bound to the address that it was given with.
+#[test]
+fn a_key_goes_to_the_address_of_its_own_place_only() {
+    let file_key = "[providers.anthropic]\napi_key = \"file\"\n";
+    let file_url = "[providers.anthropic]\nbase_url = \"http://proxy\"\n";
+    let named = "[providers.anthropic]\nbase_url = \"http://proxy\"\n\
+                 api_key_variable = \"ANTHROPIC_API_KEY\"\n";
+    let key = ("ANTHROPIC_API_KEY", "variable");
+    let url = ("ANTHROPIC_BASE_URL", "http://elsewhere");
+    let same = ("ANTHROPIC_BASE_URL", "https://api.anthropic.com/other");
+    for (config, credentials, variables, expected) in [
+        ("", "", vec![key, url], Some("variable")),
+        ("", file_key, vec![url], None),
+        ("", file_key, vec![same], Some("file")),
+        ("", file_key, vec![key, url], Some("variable")),
+        (file_url, file_key, vec![], Some("file")),
+        (file_url, "", vec![key], None),
+        (file_url, file_key, vec![key], Some("file")),
+        (named, "", vec![key], Some("variable")),
+    ] {
+        let files = [("config.toml", config), ("credentials.toml", credentials)];
+        let settings = resolve(&case(&files, &variables), &Overrides::default());
+        let used = key_of(&settings, "anthropic");
+        assert_eq!(used.as_deref(), expected, "{config:?} {credentials:?} {variables:?}");
+        let provider = settings.provider("anthropic").unwrap();
+        assert_eq!(provider.withheld.is_some(), expected.is_none());
+        assert_eq!(settings.problems.len(), usize::from(expected.is_none()));
+    }
 }

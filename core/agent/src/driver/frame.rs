@@ -5,7 +5,8 @@
 //! log. Design: request series.
 
 use bridle_model::{
-    CacheMiss, CacheWatch, ModelRequest, PrefixGuard, PrefixStep, PreparedCall, RequestCache,
+    CacheMiss, CacheWatch, Effort, ModelRequest, PrefixGuard, PrefixStep, PreparedCall,
+    RequestCache,
 };
 use bridle_session::{
     Draft, EventData, Message, RequestContext, RequestHeader, Route, Seq, SeriesNumber, Session,
@@ -31,6 +32,10 @@ pub(super) struct Frame {
     cache: CacheWatch,
     /// What is kept of the last request, so that the next one costs only what is new.
     kept: RequestCache,
+    /// The thinking level of the next request.
+    level: Option<Effort>,
+    /// Why a series began that the person has not been told of.
+    began: Option<&'static str>,
 }
 
 impl Frame {
@@ -50,7 +55,23 @@ impl Frame {
             step: PrefixStep::First,
             cache: CacheWatch::default(),
             kept: RequestCache::default(),
+            level: None,
+            began: None,
         }
+    }
+
+    /// Why a series began, once.
+    pub(super) fn take_began(&mut self) -> Option<&'static str> {
+        self.began.take()
+    }
+
+    /// Whether thinking goes on or off against the last request. Levels in between change nothing
+    /// that reasoning is bound to.
+    fn switches_thinking(&self, level: Option<Effort>) -> bool {
+        let was_off =
+            |limits: &RequestContext| limits.thinking.as_deref() == Some(Effort::Off.id());
+        let is_off = level == Some(Effort::Off);
+        self.limits.as_ref().is_some_and(|limits| was_off(limits) != is_off)
     }
 }
 
@@ -68,23 +89,30 @@ impl Driver {
             self.recorder.append(message)?;
         }
         let tools: Vec<String> = self.assembly.specs.iter().map(|spec| spec.name.clone()).collect();
+        let level = call.level(self.effort);
         let reason = match &self.frame.route {
             None => Some("start"),
             Some(route) if route != call.route() => Some("model-changed"),
             _ if self.recorder.session().state().series_broken => Some("damaged"),
             _ if system_changed => Some("system-changed"),
             _ if self.frame.tools != tools || self.assembly.specs_changed => Some("tools-changed"),
+            _ if self.frame.switches_thinking(level) => Some("thinking-changed"),
             _ => None,
         };
         if let Some(reason) = reason {
             self.begin_series(call, tools.clone(), reason)?;
         }
-        let limits =
-            RequestContext { window: call.limits().window, max_output: call.limits().max_output };
+        let limits = RequestContext {
+            window: call.limits().window,
+            max_output: call.limits().max_output,
+            prices: call.prices().cloned(),
+            thinking: level.map(|level| level.id().to_owned()),
+        };
         if self.frame.limits.as_ref() != Some(&limits) {
             self.recorder.append(limits.clone())?;
             self.frame.limits = Some(limits);
         }
+        self.frame.level = level;
         let request = self.model_request();
         let step = self.frame.prefix.follow(&request);
         // A retry is the same request again: it stands to the last answer as the first try did.
@@ -117,7 +145,7 @@ impl Driver {
         ModelRequest::new(
             self.recorder.session().projection(),
             std::sync::Arc::clone(&self.assembly.specs),
-            None,
+            self.frame.level,
             self.frame.since,
         )
         .with_cache(&self.frame.kept)
@@ -127,9 +155,10 @@ impl Driver {
         &mut self,
         call: &PreparedCall,
         tools: Vec<String>,
-        reason: &str,
+        reason: &'static str,
     ) -> Result<(), RecordError> {
         self.frame.series = self.frame.series.next();
+        self.frame.began = Some(reason);
         let header = self.recorder.append(RequestHeader {
             series: self.frame.series,
             reason: reason.to_owned(),

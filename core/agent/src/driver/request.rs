@@ -9,7 +9,7 @@ use bridle_model::{
 };
 use bridle_session::{
     AssistantAttempt, AssistantMessage, Block, EventData, LlmRetry, LlmRetryStarted, MessageId,
-    Session, StepNumber, ToolCallId, UserMessage,
+    Route, Session, StepNumber, ToolCallId, Usage, UserMessage,
 };
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use super::quiet::Quiet;
 use super::{Driver, pause};
 use crate::hooks::{OnRequest, OnRequestError, OnStream, RequestFailed, RequestInput, StreamInput};
 use crate::plant::Plant;
-use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
+use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 
 /// A wait as long as this is told to the person even if nothing was shown yet.
 const NOTICEABLE: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ impl Driver {
                 }
                 Attempt::Answered(answer) if is_empty(&answer) => {
                     was_empty = true;
-                    self.record_attempt(step, attempt, &empty_answer())?;
+                    self.record_attempt(step, attempt, &empty_answer(), answer.usage)?;
                 }
                 Attempt::Answered(answer) => {
                     return self.settle(id, answer, route, window).await;
@@ -83,15 +83,16 @@ impl Driver {
                     self.keep_interrupted(id, partial, route)?;
                     return Err(Halt::Cancelled);
                 }
-                Attempt::Failed { failure, shown, .. } => {
-                    self.record_attempt(step, attempt, &failure)?;
+                Attempt::Failed { failure, partial, shown } => {
+                    self.record_attempt(step, attempt, &failure, partial.usage())?;
                     let is_silent = failure.code == FailureCode::Silent;
                     if is_silent && was_silent {
                         return Err(Halt::from(silent_twice(failure)));
                     }
                     was_silent |= is_silent;
                     let delay = retry.delay(attempt, &failure, fastrand::f64());
-                    let delay = self.after_failure(step, attempt, &failure, delay, token).await?;
+                    let delay =
+                        self.after_failure(step, attempt, &route, &failure, delay, token).await?;
                     let delay = delay.ok_or_else(|| Halt::from(failure.clone()))?;
                     self.back_off(step, attempt + 1, &failure, delay, shown, token).await?;
                 }
@@ -116,10 +117,11 @@ impl Driver {
         };
         let hooks = self.scope.hooks::<OnRequest>();
         let request = RequestInput { turn: self.turn, step, attempt, route };
-        let preparing = hooks.run(request, async move |input| models.prepare(&input.route));
+        let preparing = hooks.run(request, async move |input| models.prepare(&input.route).await);
         let call = self.unless_cancelled(preparing, token).await??;
         let request = self.frame(&call, attempt, input)?;
         self.recorder.flush().await?;
+        self.tell_frame(&call).await;
         Ok((call, request))
     }
 
@@ -215,7 +217,7 @@ impl Driver {
         &mut self,
         id: MessageId,
         mut answer: Assembled,
-        route: bridle_session::Route,
+        route: Route,
         window: u64,
     ) -> Result<Answer, Halt> {
         let session = self.recorder.session();
@@ -224,7 +226,6 @@ impl Driver {
         let calls: Vec<_> =
             answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
         let usage = answer.usage;
-        self.used = usage.context();
         // A model may refuse without a word; then the end of the turn is the whole record.
         if !answer.blocks.is_empty() {
             self.recorder.append(AssistantMessage {
@@ -241,7 +242,11 @@ impl Driver {
                 self.end(prompt, TurnOutcome::EndTurn).await;
             }
         }
-        self.send(AgentUpdate::Usage { used: self.used, size: window }).await;
+        let mut meter = Meter::of(self.recorder.session().state());
+        // An answer without a block leaves no message, and the provider has counted it all the same.
+        meter.used = if usage.context() > 0 { usage.context() } else { meter.used };
+        meter.window = window;
+        self.send(AgentUpdate::Usage(meter)).await;
         if let Some(miss) = self.missed_cache(&usage) {
             self.notice(NoticeLevel::Info, miss.to_string(), None).await;
         }
@@ -253,7 +258,7 @@ impl Driver {
         &mut self,
         id: MessageId,
         partial: Assembler,
-        route: bridle_session::Route,
+        route: Route,
     ) -> Result<(), Halt> {
         let kept = partial.finish_interrupted(self.recorder.now());
         if is_empty(&kept) {
@@ -275,9 +280,12 @@ impl Driver {
         step: StepNumber,
         attempt: u32,
         failure: &ModelFailure,
+        usage: Usage,
     ) -> Result<(), Halt> {
         let failure = stored(failure);
-        self.recorder.append(AssistantAttempt { turn: self.turn, step, attempt, failure })?;
+        let usage = (usage != Usage::default()).then_some(usage);
+        let turn = self.turn;
+        self.recorder.append(AssistantAttempt { turn, step, attempt, failure, usage })?;
         Ok(())
     }
 
@@ -286,12 +294,14 @@ impl Driver {
         &mut self,
         step: StepNumber,
         attempt: u32,
+        route: &Route,
         failure: &ModelFailure,
         delay: Option<Duration>,
         token: &CancellationToken,
     ) -> Result<Option<Duration>, Halt> {
         let hooks = self.scope.hooks::<OnRequestError>();
-        let input = RequestFailed { turn: self.turn, step, attempt, failure: failure.clone() };
+        let (turn, route, failure) = (self.turn, route.clone(), failure.clone());
+        let input = RequestFailed { turn, step, attempt, route, failure };
         self.unless_cancelled(hooks.run(input, async move |_| delay), token).await
     }
 

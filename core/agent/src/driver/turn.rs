@@ -137,7 +137,8 @@ impl Driver {
             return Ok(StepDecision::Reject { message, limit: true });
         }
         let hooks = self.scope.hooks::<PreStep>();
-        let input = StepInput { turn: self.turn, step, messages };
+        let spending = self.recorder.session().state().spending.at(self.recorder.now());
+        let input = StepInput { turn: self.turn, step, messages, spending };
         let enter = async |input: StepInput| StepDecision::Enter(input.messages);
         self.unless_cancelled(hooks.run(input, enter), token).await
     }

@@ -221,7 +221,7 @@ fn died_in_backoff(attempt: u32, delay_ms: u64) -> Vec<Draft> {
         status: Some(429),
         request_id: None,
     };
-    let tried = AssistantAttempt { turn, step, attempt: attempt - 1, failure };
+    let tried = AssistantAttempt { turn, step, attempt: attempt - 1, failure, usage: None };
     let code = "rate-limited".to_owned();
     vec![
         Draft::new(TurnStart { turn }),

@@ -18,7 +18,7 @@ async fn a_resumed_session_is_set_as_it_was_and_continues_its_series() {
     let mut rig = rig.reopened(&Mode::ALL).await;
     let status = rig.agent.status().await.unwrap();
     assert_eq!((status.mode, status.route), (Mode::Auto, Some(route("one"))));
-    assert_eq!((status.title.as_deref(), status.used), (Some("first"), 15));
+    assert_eq!((status.title.as_deref(), status.meter.used), (Some("first"), 15));
     rig.model.push(text("Two."));
     assert_eq!(rig.run("second").await.1, TurnOutcome::EndTurn);
     assert_eq!(rig.model.requests(), ["system\nuser: first\nassistant: One.\nuser: second"]);

@@ -218,10 +218,10 @@ impl Rig {
         let driver = serde_json::json!({
             "mode": setting.mode, "modes": setting.modes, "model": setting.model,
         });
-        let budget = serde_json::json!({ "max_steps": setting.max_steps });
+        let budget = serde_json::json!({ "turn_steps": setting.max_steps });
         let rows = [
             Row::new("permission-modes"),
-            Row::new("step-budget").with(budget),
+            Row::new("budget").with(budget),
             Row::new("offers"),
             Row::new("extra"),
         ];
@@ -302,7 +302,7 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
             format!("call {id} {} {}", status(at), title.unwrap_or_default())
         }
         AgentUpdate::ToolProgress { id, text } => format!("progress {id} {text}"),
-        AgentUpdate::Usage { used, size } => format!("usage {used}/{size}"),
+        AgentUpdate::Usage(meter) => format!("usage {}/{}", meter.used, meter.window),
         AgentUpdate::Todo(items) => {
             let items = items.iter().map(|item| format!("{} {:?}", item.text, item.status));
             format!("todo {}", items.collect::<Vec<_>>().join(", "))
@@ -310,6 +310,7 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         AgentUpdate::Title(title) => format!("title {title}"),
         AgentUpdate::Mode(mode) => format!("mode {}", mode.id()),
         AgentUpdate::Model(route) => format!("model {route}"),
+        AgentUpdate::Effort(level) => format!("effort {level:?}"),
         AgentUpdate::Notice { title, .. } => format!("notice {title}"),
         AgentUpdate::Joined { prompt } => format!("joined {prompt}"),
         AgentUpdate::TurnEnded { prompt, outcome } => format!("end {prompt} {outcome:?}"),

@@ -23,7 +23,7 @@ async fn an_allowed_call_runs_once_and_is_logged_before_it_runs() {
     expect![[r#"
         [
             "title go",
-            "usage 0/1000",
+            "usage 4/1000",
             "call c1 pending write",
             "call c1 running plan of write",
             "call c1 completed done write",

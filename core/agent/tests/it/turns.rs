@@ -144,7 +144,10 @@ async fn the_step_budget_ends_the_turn() {
     assert_eq!(outcome, TurnOutcome::MaxTurnRequests);
     assert_eq!(
         shown.last().map(String::as_str),
-        Some("notice The turn was ended after 2 model requests.")
+        Some(
+            "notice The turn was ended by its budget: it has used 2 model requests, and may use 2. To \
+             change that, set turn_steps under [budget] in config.toml for later sessions."
+        )
     );
 }
 
@@ -185,7 +188,7 @@ async fn the_status_follows_the_session() {
     rig.run("Name me\nplease").await;
     let status = rig.agent.status().await.unwrap();
     assert_eq!(status.route, Some(route("one")));
-    assert_eq!(status.used, 15);
+    assert_eq!(status.meter.used, 15);
     assert_eq!(status.title.as_deref(), Some("Name me"));
     assert_eq!(status.phase, Phase::Idle);
 }

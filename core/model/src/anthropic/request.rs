@@ -21,6 +21,10 @@ const MAX_REQUEST_BYTES: usize = 32 << 20;
 /// A breakpoint, as it is put behind the fields of a block.
 const BREAKPOINT: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
 
+/// Reasoning that a person can read.
+const ADAPTIVE: wire::ThinkingConfig =
+    wire::ThinkingConfig { r#type: "adaptive", display: Some("summarized") };
+
 /// What the requests of one series on one route have in common.
 #[derive(Debug)]
 pub(super) struct Series {
@@ -92,18 +96,20 @@ fn head(
     tools: &ToolTable,
     history: &History<'_>,
 ) -> Result<Vec<u8>, ModelFailure> {
+    let level = model.level(request.effort());
     let caches = model.dialect == Dialect::Anthropic;
     let cache_control = || caches.then_some(wire::CacheControl { r#type: "ephemeral" });
     let head = wire::Head {
         model: &model.id,
         max_tokens: model.max_output,
         stream: true,
-        thinking: (model.thinking == Thinking::Adaptive)
-            .then_some(wire::ThinkingConfig { r#type: "adaptive", display: "summarized" }),
-        output_config: request
-            .effort()
-            .filter(|_| model.effort)
-            .map(|effort| wire::OutputConfig { effort: effort_word(effort) }),
+        thinking: match level {
+            Some(Effort::Off) => Some(wire::ThinkingConfig { r#type: "disabled", display: None }),
+            _ => (model.thinking == Thinking::Adaptive).then_some(ADAPTIVE),
+        },
+        output_config: level
+            .filter(|level| *level != Effort::Off)
+            .map(|level| wire::OutputConfig { effort: level.id() }),
         // The last block of every request.
         cache_control: cache_control(),
         system: history.system.as_deref().map(|text| {
@@ -148,14 +154,6 @@ fn within_size(body: Vec<u8>) -> Result<Vec<u8>, ModelFailure> {
         FailureCode::ContextOverflow,
         format!("the conversation has {} bytes; the most is {MAX_REQUEST_BYTES}", body.len()),
     ))
-}
-
-fn effort_word(effort: Effort) -> &'static str {
-    match effort {
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
-    }
 }
 
 #[cfg(test)]

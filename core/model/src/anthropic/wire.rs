@@ -39,7 +39,8 @@ pub(super) struct SystemText<'a> {
 #[derive(Serialize)]
 pub(super) struct ThinkingConfig {
     pub(super) r#type: &'static str,
-    pub(super) display: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) display: Option<&'static str>,
 }
 
 #[derive(Serialize)]

@@ -61,7 +61,7 @@ fn the_last_setting_counts() {
         Draft::new(route("c/d/e")),
         Draft::new(TitleSet { title: "one".into() }),
         Draft::new(TitleSet { title: "two".into() }),
-        Draft::new(RequestContext { window: 9, max_output: 3 }),
+        Draft::new(RequestContext { window: 9, max_output: 3, ..RequestContext::default() }),
         Draft::new(SandboxMode { mode: "read-only".into() }),
         Draft::new(PlanMode { active: true }),
         Draft::new(GoalChange { goal: Some("ship".into()) }),
@@ -73,7 +73,10 @@ fn the_last_setting_counts() {
     assert_eq!(state.modes.permission.as_deref(), Some("plan"));
     assert_eq!(state.route, Route::parse("c/d/e"));
     assert_eq!(state.summary.title.text.as_deref(), Some("two"));
-    assert_eq!(state.context, Some(RequestContext { window: 9, max_output: 3 }));
+    assert_eq!(
+        state.context,
+        Some(RequestContext { window: 9, max_output: 3, ..RequestContext::default() })
+    );
     assert_eq!(state.modes.sandbox.as_deref(), Some("read-only"));
     assert!(state.plan.active && state.todo.items.is_empty());
     assert_eq!(state.goal.as_deref(), Some("ship"));
@@ -98,8 +101,13 @@ fn turns_and_steps_are_counted_and_nested() {
     let in_step = session([turn_start(1), step_start(1, 1)]);
     let failure =
         Failure { code: "transport".into(), message: "m".into(), status: None, request_id: None };
-    let attempt =
-        AssistantAttempt { turn: TurnNumber(1), step: StepNumber(2), attempt: 1, failure };
+    let attempt = AssistantAttempt {
+        turn: TurnNumber(1),
+        step: StepNumber(2),
+        attempt: 1,
+        failure,
+        usage: None,
+    };
     check(
         &in_step,
         [

@@ -71,7 +71,10 @@ fn every_fold_is_the_same_from_every_checkpoint() {
             + check(&session, &state.todo)
             + check(&session, &state.summary)
             + check(&session, &state.summary.title)
-            + check(&session, &state.summary.usage);
+            + check(&session, &state.summary.usage)
+            + check(&session, &state.spending);
+        // Behind lost events a model is shown something else than what the events say.
+        let tried = tried + if lost.is_none() { check(&session, &state.context_size) } else { 0 };
         checkpoints.set(checkpoints.get() + tried);
         Ok(())
     });
@@ -171,7 +174,7 @@ fn usage_is_counted_for_the_session_and_each_route() {
     let session = session([answer("a"), answer("b"), Draft::new(other)]);
     let usage = &session.state().summary.usage;
     assert_eq!(usage.last.unwrap().input, 100);
-    expect![[r#"{"last":{"input":100,"output":10,"cache_read":0,"cache_write":5},"total":{"input":106,"output":14,"cache_read":2,"cache_write":5},"routes":[{"route":{"provider":"demo","model":"scripted"},"answers":2,"usage":{"input":6,"output":4,"cache_read":2,"cache_write":0}},{"route":{"provider":"other","model":"model"},"answers":1,"usage":{"input":100,"output":10,"cache_read":0,"cache_write":5}}]}"#]]
+    expect![[r#"{"last":{"input":100,"output":10,"cache_read":0,"cache_write":5},"total":{"input":106,"output":14,"cache_read":2,"cache_write":5},"routes":[{"route":{"provider":"demo","model":"scripted"},"answers":2,"usage":{"input":6,"output":4,"cache_read":2,"cache_write":0}},{"route":{"provider":"other","model":"model"},"answers":1,"usage":{"input":100,"output":10,"cache_read":0,"cache_write":5}}],"cost":{"unpriced":3},"till":{}}"#]]
         .assert_eq(&serde_json::to_string(usage).unwrap());
 }
 
@@ -193,4 +196,105 @@ fn a_summary_is_what_a_list_shows() {
     assert!(summary.has_human_message);
     assert_eq!((summary.events, summary.turns), (EventCount(5), TurnNumber(1)));
     assert_eq!(summary.last_time, Some(session.last_time()));
+}
+
+fn usage(input: u64, output: u64) -> Usage {
+    Usage { input, output, ..Usage::default() }
+}
+
+/// One unit a token of input, two a token of output, so that sums can be read.
+fn prices(currency: &str) -> Draft {
+    let unit = |units: u64| Nanos(units * 1_000_000_000_000_000);
+    let tier =
+        PriceTier { over: 0, input: unit(1), output: unit(2), cache_read: None, cache_write: None };
+    let prices = PriceList { currency: currency.into(), tiers: vec![tier], peak: None };
+    Draft::new(RequestContext { prices: Some(prices), ..RequestContext::default() })
+}
+
+fn costing(id: &str, usage: Usage) -> Draft {
+    let answer = answer_message(id, [Block::Text { text: "x".into() }]);
+    Draft::new(AssistantMessage { usage, ..answer })
+}
+
+fn sums(cost: &Cost) -> Vec<(String, u64)> {
+    cost.sums.iter().map(|sum| (sum.currency.clone(), sum.amount.0 / 1_000_000_000)).collect()
+}
+
+#[test]
+fn money_is_counted_at_the_prices_in_force_and_currencies_are_never_added() {
+    let attempt = AssistantAttempt {
+        turn: TurnNumber(1),
+        step: StepNumber(1),
+        attempt: 1,
+        failure: Failure {
+            code: "overloaded".into(),
+            message: "no".into(),
+            status: None,
+            request_id: None,
+        },
+        usage: Some(usage(5, 0)),
+    };
+    let mut session = session([
+        turn_start(1),
+        costing("unpriced", usage(7, 7)),
+        prices("USD"),
+        step_start(1, 1),
+        Draft::new(attempt),
+        costing("a", usage(10, 1)),
+    ]);
+    let cost = |session: &Session| session.state().summary.usage.cost.clone();
+    assert_eq!(sums(&cost(&session)), [("USD".into(), 17)], "the failed attempt counts");
+    assert_eq!((cost(&session).unpriced, cost(&session).whole()), (1, None));
+    for draft in [step_end(1, 1), turn_end(1), prices("CNY"), turn_start(2), step_start(2, 1)] {
+        append(&mut session, draft).unwrap();
+    }
+    append(&mut session, costing("b", usage(3, 0))).unwrap();
+    assert_eq!(sums(&cost(&session)), [("USD".into(), 17), ("CNY".into(), 3)]);
+    let spending = &session.state().spending;
+    assert_eq!(sums(&spending.turn.cost), [("CNY".into(), 3)]);
+    assert_eq!(spending.session.cost, cost(&session));
+    assert_eq!((spending.turn.tokens, spending.session.tokens), (3, 33));
+    assert_eq!((spending.turn.steps, spending.session.steps), (1, 2));
+    check(&session, &session.state().summary.usage);
+    check(&session, spending);
+}
+
+#[test]
+fn time_is_counted_within_turns_only() {
+    let mut session = Session::new(header());
+    let mut at = |millis, draft| drop(session.append(draft, UnixMillis(millis)).unwrap());
+    at(1_000, turn_start(1));
+    at(4_000, turn_end(1));
+    at(90_000, turn_start(2));
+    at(91_000, step_start(2, 1));
+    let spending = &session.state().spending;
+    let now = spending.at(UnixMillis(95_000));
+    assert_eq!((now.turn.millis, now.session.millis), (5_000, 8_000));
+    // The process dies; another one closes the turn a day later.
+    for draft in session.repair() {
+        session.append(draft, UnixMillis(86_400_000)).unwrap();
+    }
+    let spending = &session.state().spending;
+    assert_eq!((spending.turn.millis, spending.session.millis), (1_000, 4_000));
+    assert_eq!(spending.at(UnixMillis(99_999_999)), *spending, "no turn is open");
+}
+
+#[test]
+fn the_estimate_of_the_context_learns_from_what_was_counted() {
+    let text = "x".repeat(3_500);
+    let mut session = session([user(&text)]);
+    let size = |session: &Session| session.state().context_size.tokens();
+    assert_eq!(size(&session), 1_150, "a token for 3.5 bytes, and 15 % more");
+    // The first request has tools in it, of which the log does not know the size.
+    append(&mut session, costing("a", usage(5_000, 100))).unwrap();
+    assert_eq!((size(&session), session.state().context_size.percent()), (5_100, 100));
+    append(&mut session, user(&text)).unwrap();
+    assert_eq!(size(&session), 6_250);
+    // It was half of what was estimated, and so the next one is taken to be.
+    append(&mut session, costing("b", usage(5_675, 25))).unwrap();
+    assert_eq!(session.state().context_size.percent(), 50);
+    append(&mut session, user(&text)).unwrap();
+    assert_eq!(size(&session), 5_700 + 575);
+    assert_eq!(session.state().context_size.pressure(12_550), 50);
+    check(&session, &session.state().context_size);
 }

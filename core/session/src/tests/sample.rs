@@ -142,7 +142,7 @@ pub(crate) fn failed_attempt(turn: u64, step: u64) -> Draft {
     let failure =
         Failure { code: "transport".into(), message: "m".into(), status: None, request_id: None };
     let (turn, step) = (TurnNumber(turn), StepNumber(step));
-    Draft::new(AssistantAttempt { turn, step, attempt: 1, failure })
+    Draft::new(AssistantAttempt { turn, step, attempt: 1, failure, usage: None })
 }
 
 /// An answer that asks for the tool `read` once for each id.

@@ -120,6 +120,9 @@ pub struct AssistantAttempt {
     pub attempt: u32,
     /// What went wrong.
     pub failure: Failure,
+    /// What it cost all the same, where the provider said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// Input entered or left the queue of the agent.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Route, SeriesNumber, StepNumber, TurnNumber};
+use crate::price::PriceList;
 
 /// The frame of the requests that follow: a series whose prefix only grows at its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,13 +18,19 @@ pub struct RequestHeader {
     pub tools: Vec<String>,
 }
 
-/// What the chosen route can take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What the route of the requests that follow can take, what it costs, and how hard it is to think.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestContext {
     /// The context window, in tokens.
     pub window: u64,
     /// The most tokens an answer may have.
     pub max_output: u64,
+    /// The prices that were in force, where they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<PriceList>,
+    /// The thinking level that is asked for; none where the provider's own default holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
 }
 
 /// The model for the requests that follow was chosen.
@@ -31,6 +38,18 @@ pub struct RequestContext {
 pub struct ModelSelected {
     /// The chosen route.
     pub route: Route,
+}
+
+/// The thinking level for the requests that follow was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkingSelected {
+    /// The level's id. A model that does not take it is asked for the nearest one that it takes.
+    pub level: String,
+}
+
+impl ThinkingSelected {
+    /// The level that leaves the choice to the model.
+    pub const DEFAULT: &str = "default";
 }
 
 /// A failed request will be tried again.

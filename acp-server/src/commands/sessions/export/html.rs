@@ -17,6 +17,7 @@ use self::writer::Html;
 use super::super::print::minute;
 use super::super::report::{Report, Section, first_line};
 use super::super::words;
+use crate::tally;
 use crate::text::shorten;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -72,11 +73,11 @@ fn banner(html: &mut Html<'_>, report: &Report<'_>) {
     fact(html, "Began", &format!("{} UTC", minute(header.created_at)));
     fact(html, "Last change", &format!("{} UTC", minute(report.updated_at)));
     fact(html, "Model", &words::models(report));
-    fact(html, "Turns", &words::number(report.turns as u64));
+    fact(html, "Turns", &tally::number(report.turns as u64));
     let (calls, failed) = (report.calls.all, report.calls.failed);
     let failed = if failed > 0 { format!(", {failed} without success") } else { String::new() };
-    fact(html, "Tool calls", &format!("{}{failed}", words::number(calls as u64)));
-    fact(html, "Usage", &words::tokens(report.usage.total));
+    fact(html, "Tool calls", &format!("{}{failed}", tally::number(calls as u64)));
+    fact(html, "Usage", &tally::spent(report.usage.total, &report.usage.cost));
     if let Some(parent) = &header.parent {
         let from = format!("{} (its first {} events)", parent.id, parent.inherited);
         fact(html, "Forked from", &from);

@@ -9,6 +9,7 @@ use super::super::print::minute;
 use super::super::report::{Report, Section, first_line};
 use super::super::words;
 use super::prose;
+use crate::tally;
 use crate::text::{shorten, unbroken, visible, visible_block};
 
 /// The longest prompt in a heading, in characters.
@@ -26,7 +27,7 @@ pub(in crate::commands::sessions) fn render(report: &Report<'_>) -> String {
         ("Model", inline(&words::models(report))),
         ("Turns", report.turns.to_string()),
         ("Tool calls", report.calls.all.to_string()),
-        ("Usage", words::tokens(report.usage.total)),
+        ("Usage", tally::spent(report.usage.total, &report.usage.cost)),
     ];
     for (name, value) in rows {
         text.push_str(&format!("- {name}: {value}\n"));
@@ -72,7 +73,7 @@ fn entry(text: &mut String, entry: &Entry<'_>) {
         Shown::Call(part) => call(text, part),
         Shown::Answered { message, .. } => {
             let broken = if message.interrupted { "Broken off. " } else { "" };
-            let (route, used) = (inline(&message.route.to_string()), words::tokens(message.usage));
+            let (route, used) = (inline(&message.route.to_string()), tally::tokens(message.usage));
             text.push_str(&format!("\n*{broken}{route}: {used}*\n"));
         }
         Shown::Todo(todo) => {

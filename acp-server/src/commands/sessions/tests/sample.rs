@@ -67,7 +67,7 @@ pub(super) fn sample() -> Session {
         status: Some(529),
         request_id: None,
     };
-    log.say(AssistantAttempt { turn, step, attempt: 1, failure });
+    log.say(AssistantAttempt { turn, step, attempt: 1, failure, usage: None });
     log.say(LlmRetry { turn, step, attempt: 2, delay_ms: 1_500, code: "overloaded".into() });
     let last = edit(&mut log);
     log.say(StepEnd { turn, step });

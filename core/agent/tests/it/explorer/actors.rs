@@ -36,8 +36,9 @@ impl Clock for Scene {
     }
 }
 
+#[async_trait]
 impl ModelSource for Scene {
-    fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
+    async fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
         let limits = RouteLimits { window: 1000, max_output: 100 };
         let retry = RetryPolicy {
             max_attempts: 3,

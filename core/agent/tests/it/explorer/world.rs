@@ -99,10 +99,10 @@ impl World {
         let seat = SessionSeat::new(Seated { session, writer, updates: sender });
         scope.provide("session", Arc::new(seat)).await;
         let driver = serde_json::json!({"mode": mode, "modes": Mode::ALL, "model": "scripted/one"});
-        let budget = serde_json::json!({"max_steps": 5});
+        let budget = serde_json::json!({"turn_steps": 5});
         let rows = vec![
             Row::new("permission-modes"),
-            Row::new("step-budget").with(budget),
+            Row::new("budget").with(budget),
             Row::new("extra"),
             Row::new("driver").with(driver),
         ];

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bridle_model::{
     BlockKind, Chunk, FailureCode, ModelAdapter, ModelFailure, ModelRequest, ModelSource,
     PreparedCall, RetryPolicy, RouteLimits, StopReason,
@@ -177,8 +178,9 @@ pub(crate) fn route(model: &str) -> Route {
     Route { provider: "scripted".into(), model: model.into() }
 }
 
+#[async_trait]
 impl ModelSource for ScriptedModel {
-    fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
+    async fn prepare(&self, route: &Route) -> Result<PreparedCall, ModelFailure> {
         let limits = RouteLimits { window: 1000, max_output: 100 };
         let retry = RetryPolicy {
             max_attempts: 3,

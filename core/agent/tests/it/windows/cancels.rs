@@ -101,7 +101,7 @@ async fn cancelled_while_asking() {
     expect![[r#"
         seen
           title go
-          usage 0/1000
+          usage 6/1000
           call c1 pending write
           call c2 pending write
           call c1 failed plan of write
@@ -157,7 +157,7 @@ async fn cancelled_while_running() {
     expect![[r#"
         seen
           title go
-          usage 0/1000
+          usage 6/1000
           call c1 pending slow
           call c2 pending write
           call c1 running plan of slow
@@ -210,7 +210,7 @@ async fn cancelled_while_committing() {
     before.push(told(&mut rig, "go").await);
     expect![[r#"
         title go
-        usage 0/1000
+        usage 4/1000
         call c1 pending look
         call c1 running plan of look
         call c1 completed done look

@@ -126,7 +126,7 @@ async fn failed_in_the_plan_of_a_tool() {
     expect![[r#"
         seen
           title go
-          usage 0/1000
+          usage 6/1000
           call c1 pending look
           call c2 pending look
           call c2 running plan of look
@@ -183,7 +183,7 @@ async fn failed_in_the_body_of_a_tool() {
     expect![[r#"
         seen
           title go
-          usage 0/1000
+          usage 7/1000
           call c1 pending fails
           call c2 pending panics
           call c1 running plan of fails
@@ -275,7 +275,7 @@ async fn failed_in_a_hook_after_a_tool() {
     expect![[r#"
         seen
           title go
-          usage 0/1000
+          usage 6/1000
           call c1 pending look
           call c2 pending look
           call c1 running plan of look
@@ -327,7 +327,7 @@ async fn failed_in_the_approver() {
     expect![[r#"
         seen
           title go
-          usage 0/1000
+          usage 6/1000
           call c1 pending write
           call c2 pending write
           call c1 failed plan of write

@@ -17,8 +17,9 @@ struct Row {
 
 struct Rows(Mutex<Row>);
 
+#[async_trait::async_trait]
 impl ModelSource for Rows {
-    fn prepare(&self, _: &Route) -> Result<PreparedCall, ModelFailure> {
+    async fn prepare(&self, _: &Route) -> Result<PreparedCall, ModelFailure> {
         let row = self.0.lock().unwrap().clone();
         let model = model(row.route);
         let (route, limits) = (model.route(), model.limits());
@@ -43,7 +44,7 @@ async fn a_prepared_call_is_of_one_generation_whatever_is_replaced_before_it_is_
     let rows = Rows(Mutex::new(before));
     let route = rows.default_route().unwrap();
 
-    let call = rows.prepare(&route).unwrap();
+    let call = rows.prepare(&route).await.unwrap();
     *rows.0.lock().unwrap() = after;
     assert_eq!(call.route().to_string(), "anthropic/claude-opus-5-5");
     assert_eq!(call.limits().max_output, 128_000);
@@ -56,7 +57,7 @@ async fn a_prepared_call_is_of_one_generation_whatever_is_replaced_before_it_is_
         (&"claude-opus-5-5".into(), &128_000.into())
     );
 
-    let call = rows.prepare(&route).unwrap();
+    let call = rows.prepare(&route).await.unwrap();
     collect(call.stream(request(), CancellationToken::new())).await.unwrap();
     assert_eq!((old.requests().len(), new.requests().len()), (1, 1));
     let sent = &new.requests()[0];

@@ -7,6 +7,7 @@ use super::super::super::report::Report;
 use super::super::super::words;
 use super::call;
 use super::writer::Html;
+use crate::tally;
 
 pub(super) fn write(html: &mut Html<'_>, report: &Report<'_>, entry: &Entry<'_>) {
     match &entry.shown {
@@ -34,7 +35,7 @@ pub(super) fn write(html: &mut Html<'_>, report: &Report<'_>, entry: &Entry<'_>)
             if report.usage.routes.len() > 1 {
                 html.text(&message.route.to_string()).raw(" · ");
             }
-            html.text(&words::tokens(message.usage));
+            html.text(&tally::tokens(message.usage));
             html.raw("</p>");
         }
         Shown::Todo(todo) => {

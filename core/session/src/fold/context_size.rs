@@ -1,0 +1,126 @@
+//! How full the context is: what the provider counted last, and an estimate of what came since,
+//! corrected by how right the estimates of this session were.
+//!
+//! There is no tokenizer: the providers publish none for their models, and loading one would cost
+//! more time than Bridle takes to start.
+
+use serde::{Deserialize, Serialize};
+
+use super::Fold;
+use crate::content::{Block, Content};
+use crate::event::Event;
+use crate::vocabulary::{EventData, Usage};
+
+/// Tenths of a byte of prose in a token, at the least; and the margin on top of it.
+const PROSE: u64 = 35;
+const PROSE_MARGIN: u64 = 115;
+
+/// Tenths of a byte of JSON, code listings and program output in a token.
+const DATA: u64 = 25;
+
+/// An image costs this many tokens at most, whatever its size in bytes.
+const IMAGE: u64 = 1_600;
+
+/// The ratio of measured to estimated tokens is believed only between these percentages, so that
+/// one odd count cannot turn every later estimate into nonsense.
+const BELIEVED: std::ops::RangeInclusive<u64> = 40..=250;
+
+/// The size of the context, in tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSize {
+    /// What the provider counted in the last request and its answer.
+    measured: u64,
+    /// The estimate of what came since, not corrected.
+    since: u64,
+    /// The sums from which the ratio follows: growth of the prompt as estimated and as counted.
+    estimated: u64,
+    counted: u64,
+}
+
+impl ContextSize {
+    /// How many tokens the next request will have, as far as one can know. Where something on the
+    /// surface was replaced, this is an upper bound until the next answer.
+    pub fn tokens(&self) -> u64 {
+        self.measured.saturating_add(self.since.saturating_mul(self.percent()) / 100)
+    }
+
+    /// How full a window of so many tokens is, in percent; may be over 100.
+    pub fn pressure(&self, window: u64) -> u64 {
+        self.tokens().saturating_mul(100).checked_div(window).unwrap_or(0)
+    }
+
+    /// What the provider counted for each 100 tokens that were estimated in this session; 100
+    /// before anything is known.
+    pub fn percent(&self) -> u64 {
+        let percent = self.counted.saturating_mul(100).checked_div(self.estimated).unwrap_or(100);
+        percent.clamp(*BELIEVED.start(), *BELIEVED.end())
+    }
+
+    fn answered(&mut self, usage: &Usage, blocks: u64) {
+        if *usage == Usage::default() {
+            // This provider counts nothing.
+            self.since = self.since.saturating_add(blocks);
+            return;
+        }
+        let prompt = usage.context().saturating_sub(usage.output);
+        // The first request also holds the tools, which are not in the estimate.
+        if self.measured > 0 && prompt > self.measured && self.since > 0 {
+            self.counted = self.counted.saturating_add(prompt - self.measured);
+            self.estimated = self.estimated.saturating_add(self.since);
+        }
+        (self.measured, self.since) = (usage.context(), 0);
+    }
+}
+
+impl Fold for ContextSize {
+    const NAME: &'static str = "context-size";
+    const VERSION: u32 = 1;
+
+    fn apply(&mut self, event: &Event) {
+        let estimate = match &event.data {
+            EventData::AssistantMessage(answer) => {
+                let blocks = answer.blocks.iter().map(|timed| block(&timed.block)).sum();
+                return self.answered(&answer.usage, blocks);
+            }
+            EventData::SystemMessage(message) => prose(message.text.len()),
+            EventData::UserMessage(message) => message.content.iter().map(part).sum(),
+            EventData::ToolResult(result) => result.content.iter().map(output).sum(),
+            _ => return,
+        };
+        self.since = self.since.saturating_add(estimate);
+    }
+}
+
+fn prose(bytes: usize) -> u64 {
+    (bytes as u64).saturating_mul(10).saturating_mul(PROSE_MARGIN) / (PROSE * 100)
+}
+
+fn data(bytes: usize) -> u64 {
+    (bytes as u64).saturating_mul(10) / DATA
+}
+
+fn part(content: &Content) -> u64 {
+    match content {
+        Content::Text { text } | Content::Resource { text, .. } => prose(text.len()),
+        Content::Blob { preview, .. } => data(preview.len()),
+        Content::Link { uri, name } => prose(uri.len() + name.len()),
+        Content::Image { .. } => IMAGE,
+    }
+}
+
+/// What a tool said is data even where it is text.
+fn output(content: &Content) -> u64 {
+    match content {
+        Content::Text { text } => data(text.len()),
+        other => part(other),
+    }
+}
+
+fn block(block: &Block) -> u64 {
+    match block {
+        Block::Text { text } | Block::Thinking { text, .. } => prose(text.len()),
+        Block::ToolCall { name, arguments, .. } => data(name.len() + arguments.len()),
+        Block::RedactedThinking { data: hidden } => data(hidden.len()),
+        Block::Opaque { raw } => data(raw.json().len()),
+    }
+}
