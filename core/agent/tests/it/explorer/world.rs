@@ -285,6 +285,8 @@ impl World {
         let at_close = self.scene.lock().mirror.len();
         self.settle("to answer every call", |world| world.is_answered()).await;
         let mut said = Vec::new();
+        // What came behind the last update that had room was dropped.
+        self.dropped |= self.updates.len() == self.setup.room;
         if self.scene.lock().broken.is_empty() {
             said = self.closing.take().unwrap().await.unwrap();
             let failures = self.scope.close().await;
