@@ -53,9 +53,7 @@ impl SessionState {
             EventData::ApprovalDecided(decided) => self.call_open(&decided.call),
             EventData::PermissionMode(mode) => hold(!mode.mode.is_empty(), "names no mode"),
             EventData::SandboxMode(mode) => hold(!mode.mode.is_empty(), "names no mode"),
-            EventData::ThinkingSelected(thinking) => {
-                hold(!thinking.level.is_empty(), "names no level")
-            }
+            EventData::ThinkingSelected(set) => hold(!set.level.is_empty(), "names no level"),
             EventData::TitleSet(title) => one_line(&title.title),
             EventData::FeedbackRecord(feedback) => says_something(&feedback.text),
             EventData::TodoWrite(list) => {
