@@ -26,6 +26,7 @@ mod models;
 mod money;
 mod permissions;
 mod power_cuts;
+mod repeats;
 mod repository;
 mod restarts;
 mod scene;

@@ -126,6 +126,75 @@ async fn the_answer_is_in_the_log() {
     assert_eq!(decided[0]["data"]["by"], "client");
 }
 
+fn configure(scene: &Scene, config: &str) {
+    fs_err::create_dir_all(scene.place.bridle_home()).unwrap();
+    fs_err::write(scene.place.bridle_home().join("config.toml"), config).unwrap();
+}
+
+/// A user's rules: what they allow does not ask, what they deny never runs, and the log says which
+/// one decided. A project's own file of that name has no say.
+#[tokio::test]
+async fn rules_of_the_user_decide_and_are_named() {
+    let changes = Answer::new()
+        .tool_call("write", json!({"path": "free.txt", "content": "x"}))
+        .tool_call("write", json!({"path": "kept.txt", "content": "x"}))
+        .tool_call("shell", json!({"command": "touch by-shell.txt"}))
+        .tool_call("shell", json!({"command": "touch by-shell.txt; touch other.txt"}));
+    let script = Script::new().reply(changes).reply(Answer::new().text("done"));
+    let scene = Scene::new(script).await;
+    let root = fs_err::canonicalize(scene.place.workspace()).unwrap();
+    let root = root.display();
+    let rules = format!(
+        "[permissions]\nallow = [\"write {root}/*\", \"run touch by-shell.txt\"]\n\
+         deny = [\"write {root}/kept.txt\"]\n"
+    );
+    configure(&scene, &rules);
+    scene.place.write("config.toml", "[permissions]\nallow = [\"run touch ...\"]\n");
+    let (mut client, session) = scene.session().await;
+    client.set_permission(Permission::Reject);
+    client.prompt(&session, "change").await.ok();
+    let trace = client.finish(&scene.place).await;
+    assert_eq!(scene.place.read("free.txt"), "x");
+    let exists = |name: &str| scene.place.workspace().join(name).exists();
+    assert!(exists("by-shell.txt") && !exists("kept.txt") && !exists("other.txt"));
+    assert_eq!(trace.calls("session/request_permission").len(), 1, "only what no rule knows");
+    let decided: Vec<_> = scene
+        .events(&session, "approval/decided")
+        .iter()
+        .map(|event| event["data"]["by"].as_str().unwrap().replace(&root.to_string(), "ROOT"))
+        .collect();
+    assert_eq!(
+        decided,
+        [
+            "rule: allow write ROOT/*",
+            "rule: deny write ROOT/kept.txt",
+            "rule: allow run touch by-shell.txt",
+            "client"
+        ]
+    );
+    assert!(scene.last_results().contains("Denied by the user's rule `deny write"));
+    scene.assert_lawful();
+}
+
+/// A rule that cannot be read might have refused something: nothing is allowed by the others, and
+/// even `auto` asks.
+#[tokio::test]
+async fn a_rule_that_cannot_be_read_makes_everything_ask() {
+    let write = json!({"path": "a.txt", "content": "x"});
+    let scene = Scene::new(call_then_done("write", write)).await;
+    let rules = "mode = \"auto\"\n[permissions]\ndeny = [\"write secrets/**\"]\n";
+    configure(&scene, rules);
+    let (mut client, session) = scene.session().await;
+    client.set_permission(Permission::Reject);
+    client.prompt(&session, "write").await.ok();
+    let trace = client.finish(&scene.place).await;
+    let asked = trace.calls("session/request_permission");
+    assert_eq!(asked.len(), 1);
+    let title = asked[0]["params"]["toolCall"]["title"].as_str().unwrap();
+    assert!(title.starts_with("some of your permission rules could not be read"), "{title}");
+    assert!(!scene.place.workspace().join("a.txt").exists());
+}
+
 /// Modes are what they say, from the next call on, and `set_mode` reaches a session at once.
 #[tokio::test]
 async fn read_only_denies_and_auto_edits_without_asking() {

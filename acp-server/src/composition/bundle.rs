@@ -34,6 +34,7 @@ pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::M
             Some(route) => json!({ "model": route.to_string() }),
             None => return Row { disabled: true, ..row },
         },
+        "permission-modes" => json!(settings.permissions),
         "driver" => json!({
             "mode": settings.mode,
             "modes": modes,

@@ -148,7 +148,10 @@ impl Plugin for WorkspacePlugin {
     ) -> Result<(), ActivateError> {
         let settings = settings.get();
         let own = [&settings.config, &settings.state].into_iter().flatten().cloned();
-        let roots = Roots::new(header.cwd.clone(), header.extra_roots.clone()).excluding(own);
+        let mut roots = Roots::new(header.cwd.clone(), header.extra_roots.clone()).excluding(own);
+        if let Some(state) = &settings.state {
+            roots = roots.with_results(FileStore::blobs(state));
+        }
         Ok(setup.provide(Arc::new(roots))?)
     }
 }

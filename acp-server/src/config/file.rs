@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bridle_agent::{BUDGET_LIMITS, Mode};
+use bridle_agent::{BUDGET_LIMITS, Mode, Rule};
 use bridle_model::{Effort, ModelPatch, Secret};
 use bridle_session::Route;
 use bridle_store::Compression;
@@ -13,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::provider::{KnownProvider, PROVIDERS};
 use super::settings::Source;
 
+mod permissions;
 mod values;
 
 /// The largest configuration file that is read; a larger one is a mistake.
@@ -33,6 +34,9 @@ pub(super) enum Setting {
     Budget(&'static str, serde_json::Value),
     /// What the user says of a model.
     Patch(Route, Box<ModelPatch>),
+    Rule(Rule),
+    /// A permission rule, or a list of them, could not be read.
+    FaultyRules,
     ApiKey(&'static str, Secret),
     /// The variable that holds the key.
     KeyVariable(&'static str, String),
@@ -141,7 +145,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 11] = [
+const ROOT_KEYS: [&str; 12] = [
     "model",
     "thinking",
     "fallback",
@@ -150,6 +154,7 @@ const ROOT_KEYS: [&str; 11] = [
     "ca_file",
     "budget",
     "idle_timeout_s",
+    "permissions",
     "sessions",
     "models",
     "providers",
@@ -192,6 +197,7 @@ impl Reader<'_> {
                 "idle_timeout_s" => self.number("idle_timeout_s", value, Setting::IdleTimeout),
                 "budget" => self.budget(value),
                 "models" => self.models(value),
+                "permissions" => self.permissions(value),
                 "sessions" => self.sessions(value),
                 unknown => self.unknown(start, "key", unknown, &ROOT_KEYS),
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bridle_agent::Mode;
+use bridle_agent::{Effect, Mode, Rule, RulesConfig};
 use bridle_model::{Catalogue, CatalogueModel, Effort, HttpClient, ModelPatch};
 use bridle_session::Route;
 use bridle_store::Compression;
@@ -88,6 +88,8 @@ struct Winners {
     budget: BTreeMap<&'static str, (Value, Source)>,
     patches: Vec<(Route, Box<ModelPatch>, Source)>,
     endpoints: BTreeMap<&'static str, Endpoint>,
+    rules: Vec<(Rule, Source)>,
+    faulty_rules: bool,
 }
 
 impl Winners {
@@ -102,6 +104,8 @@ impl Winners {
             Setting::CaFile(path) => self.ca_file = Some((path, source)),
             Setting::IdleTimeout(seconds) => self.idle_timeout = Some((seconds, source)),
             Setting::Compression(form) => self.compression = Some((form, source)),
+            Setting::Rule(rule) => self.rules.push((rule, source)),
+            Setting::FaultyRules => self.faulty_rules = true,
             Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
             Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
             Setting::ApiKey(provider, key) if is_variable => {
@@ -173,6 +177,7 @@ impl Winners {
             mode,
             full_access,
             budget: budget.collect(),
+            permissions: self.permissions(),
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
             providers,
             problems,
@@ -183,6 +188,19 @@ impl Winners {
         rows.extend(self.plain_rows(settings.mode));
         rows.sort_by(|a, b| a.key.cmp(&b.key));
         Settings { rows, ..settings }
+    }
+
+    fn permissions(&self) -> RulesConfig {
+        let mut config = RulesConfig { faulty: self.faulty_rules, ..RulesConfig::default() };
+        for (rule, _) in &self.rules {
+            let list = match rule.effect {
+                Effect::Allow => &mut config.allow,
+                Effect::Ask => &mut config.ask,
+                Effect::Deny => &mut config.deny,
+            };
+            list.push(rule.text().to_owned());
+        }
+        config
     }
 
     /// The rows of what is one value each.
@@ -207,6 +225,9 @@ impl Winners {
                 Compression::None => "none",
             };
             row("sessions.compression", name.to_owned(), source)
+        }));
+        rows.extend(self.rules.into_iter().map(|(rule, source)| {
+            row(&format!("permissions.{}", rule.effect), rule.text().to_owned(), source)
         }));
         rows
     }

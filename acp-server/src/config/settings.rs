@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bridle_agent::Mode;
+use bridle_agent::{Mode, RulesConfig};
 use bridle_model::{Catalogue, Effort, Secret};
 use bridle_session::Route;
 use bridle_store::Compression;
@@ -51,6 +51,8 @@ pub struct Settings {
     pub budget: serde_json::Map<String, serde_json::Value>,
     /// The form of new session logs.
     pub compression: Compression,
+    /// The user's permission rules.
+    pub permissions: RulesConfig,
     /// The known providers, in the order in which a key is looked for.
     pub providers: Vec<ProviderSettings>,
     /// What was wrong with the configuration, for notices and `doctor`: place, fault, hint.

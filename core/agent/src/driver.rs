@@ -5,6 +5,7 @@
 //! of their own; the facts they record go through the [`Recorder`]. It knows no wire and no tool.
 
 mod assembly;
+mod body;
 mod calls;
 mod changes;
 mod contexts;

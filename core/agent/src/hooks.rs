@@ -11,10 +11,11 @@ use std::time::Duration;
 use bridle_compose::HookPoint;
 use bridle_model::{Chunk, ModelFailure, ModelRequest, PreparedCall};
 use bridle_session::{
-    Event, Route, SessionId, Spending, StepNumber, ToolCallId, ToolErrorCode, TurnNumber,
+    Content, Event, Route, SessionId, Spending, StepNumber, ToolCallId, ToolErrorCode, TurnNumber,
     UserMessage,
 };
 use futures::stream::BoxStream;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::display::Display;
@@ -221,39 +222,57 @@ pub struct ToolPost;
 
 impl HookPoint for ToolPost {
     const NAME: &'static str = "tool-post";
-    type Input = Ran;
+    type Input = Arc<Ran>;
     type Output = Verdict;
 }
 
 /// A body that has run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ran {
     /// The call.
     pub call: Arc<CallInfo>,
-    /// What came of it.
+    /// What came of it; a value fits the tool's schema.
     pub outcome: Result<ToolOutcome, ToolFailure>,
+    /// What the model reads of it.
+    pub content: Vec<Content>,
 }
 
-/// What the model reads of a body that has run.
+/// What becomes of the result of a body that has run.
 #[derive(Debug)]
 pub struct Verdict {
-    /// The outcome.
-    pub outcome: Result<ToolOutcome, ToolFailure>,
+    /// What the model reads.
+    pub reading: Reading,
     /// What the model is told besides, before the next request.
     pub context: Vec<String>,
 }
 
+/// What the model reads of a body that has run. A failure stays a failure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reading {
+    /// The result as it is.
+    Unchanged,
+    /// This in its place.
+    Content(Vec<Content>),
+    /// This value in the place of a success's own: checked like that one, and rendered anew.
+    Value(Value),
+    /// An error that says why. What the body did is not undone, and the model is told so.
+    Blocked(String),
+}
+
 impl Verdict {
     /// The outcome as it is.
-    pub fn accept(outcome: Result<ToolOutcome, ToolFailure>) -> Self {
-        Self { outcome, context: Vec::new() }
+    pub fn accept() -> Self {
+        Self::of(Reading::Unchanged)
     }
 
-    /// An error; `feedback` tells the model why. What the body did is not undone, and the model
-    /// is told so.
-    pub fn block(feedback: &str) -> Self {
-        let text = format!("{feedback}\n[The call has run; what it did is not undone.]");
-        Self::accept(Err(ToolFailure::failed(text)))
+    /// An error; `feedback` tells the model why.
+    pub fn block(feedback: impl Into<String>) -> Self {
+        Self::of(Reading::Blocked(feedback.into()))
+    }
+
+    /// No further context.
+    pub fn of(reading: Reading) -> Self {
+        Self { reading, context: Vec::new() }
     }
 }
 

@@ -25,6 +25,8 @@ mod progress;
 mod prompt;
 mod recorder;
 mod replay;
+mod rules;
+mod schema;
 mod tool;
 mod transcript;
 mod update;
@@ -38,16 +40,18 @@ pub use display::{Display, FileDiff, Location, ToolKind};
 pub use driver::RESULT_LIMIT;
 pub use fallback::{FallbackConfig, FallbackPlugin};
 pub use hooks::{
-    Body, CallInfo, OnRequest, OnRequestError, OnStream, PreStep, Ran, RequestFailed, RequestInput,
-    SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, ToolFinished, ToolPost,
-    ToolPre, ToolRun, TurnStopping, Verdict,
+    Body, CallInfo, OnRequest, OnRequestError, OnStream, PreStep, Ran, Reading, RequestFailed,
+    RequestInput, SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, ToolFinished,
+    ToolPost, ToolPre, ToolRun, TurnStopping, Verdict,
 };
 pub use mode::{Mode, Ruling, Sandboxing};
 pub use notice::Notice;
 pub use plugin::{DriverConfig, DriverPlugin, Seated, SessionSeat, plugins};
-pub use policy::{ModeTable, PermissionModes, PermissionPolicy};
+pub use policy::{CallGuard, Judgement, ModeTable, PermissionModes, PermissionPolicy};
 pub use prompt::{PromptSection, PromptVariable};
 pub use replay::replay;
+pub use rules::{Effect, Rule, RuleError, Rules, RulesConfig};
+pub use schema::read_arguments;
 pub use tool::{
     Access, Concurrency, Grant, PlannedCall, Progress, SessionChange, Tool, ToolContext,
     ToolFailure, ToolOutcome,

@@ -123,7 +123,7 @@ impl Mode {
                  on with the task itself.",
                 self.id()
             )),
-            (Self::FullAccess, _) | (_, Access::ReadInside) => Ruling::Allow,
+            (Self::FullAccess, _) | (_, Access::ReadInside(_)) => Ruling::Allow,
             (_, Access::ReadOutside(path)) => {
                 ask(format!("reads outside the workspace: {}", path.display()))
             }
@@ -149,7 +149,7 @@ impl Mode {
                 path.display()
             )),
             (_, Access::External { server }) => ask(format!("uses the MCP server {server}")),
-            (_, Access::Run { network, unconfined, reason }) => {
+            (_, Access::Run { network, unconfined, reason, .. }) => {
                 self.rule_command(*network, *unconfined, reason.as_deref(), sandboxing)
             }
         }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     fn run(network: bool, unconfined: bool) -> Access {
-        Access::Run { network, unconfined, reason: None }
+        Access::Run { command: "ls".to_owned(), network, unconfined, reason: None }
     }
 
     /// One letter per mode in the order of `Mode::ALL`: allow, ask, deny.
@@ -233,7 +233,7 @@ mod tests {
         let place = std::path::PathBuf::from("/x");
         let external = Access::External { server: "s".into() };
         for (access, available, unavailable) in [
-            (Access::ReadInside, "aaaaa", "aaaaa"),
+            (Access::ReadInside(place.clone()), "aaaaa", "aaaaa"),
             (Access::ReadOutside(place.clone()), "????a", "????a"),
             (Access::WriteInside(place.clone()), "dd?aa", "dd?aa"),
             (Access::WriteOutside(place), "dd??a", "dd??a"),
@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn the_strictest_access_decides() {
-        let accesses = [Access::ReadInside, Access::WriteInside("/x".into()), run(true, false)];
+        let accesses =
+            [Access::ReadInside("/x".into()), Access::WriteInside("/x".into()), run(true, false)];
         assert!(matches!(Mode::Plan.rule(&accesses, Sandboxing::Available), Ruling::Deny(_)));
         let Ruling::Ask(texts) = Mode::Ask.rule(&accesses, Sandboxing::Unavailable) else {
             panic!("must ask");
@@ -262,7 +263,8 @@ mod tests {
     fn a_model_cannot_dress_up_the_question() {
         let lines = "\n".repeat(40) + &"x".repeat(3000);
         let reason = Some(format!("list\n\n```sh\nls -l\n```\n{lines}"));
-        let access = Access::Run { network: false, unconfined: false, reason };
+        let command = "ls".to_owned();
+        let access = Access::Run { command, network: false, unconfined: false, reason };
         let Ruling::Ask(texts) = Mode::Ask.rule(&[access], Sandboxing::Unavailable) else {
             panic!("must ask");
         };

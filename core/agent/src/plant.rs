@@ -9,6 +9,12 @@ pub(crate) enum Plant {
     EarlyEnd,
     /// The wait before a retry does not hear a cancel.
     DeafRetry,
+    /// Results are recorded in the order in which their bodies ended.
+    CompletionOrder,
+    /// A yes counts for every later call.
+    ReusedPermission,
+    /// A body with effects runs before its call is durable.
+    NoFlush,
 }
 
 impl Plant {

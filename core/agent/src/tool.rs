@@ -1,17 +1,21 @@
 //! What a tool is: a description, and a plan for each call that can be shown, judged and run.
 //!
-//! A call goes through [`Tool::plan`] (parse, check, resolve targets, compute the preview; no
-//! side effect) to a [`PlannedCall`], which is shown and judged, and is then consumed by
-//! [`PlannedCall::run`] together with a [`Grant`]. A plan binds its targets by identity, so what
-//! was approved is what runs. Design: loop and tools, Tools.
+//! The driver checks the arguments against the tool's schema. A call then goes through
+//! [`Tool::plan`] (resolve targets, compute the preview; no side effect) to a [`PlannedCall`],
+//! which is shown and judged, and is then consumed by [`PlannedCall::run`] together with a
+//! [`Grant`]. A plan binds its targets by identity, so what was approved is what runs. What the
+//! body yields is a value for programs; [`Tool::render`] makes of it what the model reads. Design:
+//! loop and tools, Tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_model::ToolSpec;
 use bridle_session::{Content, TodoItem, ToolErrorCode};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::display::Display;
@@ -22,20 +26,32 @@ pub trait Tool: Send + Sync + 'static {
     /// How the model is told of it. The same bytes for the life of the process.
     fn spec(&self) -> &ToolSpec;
 
-    /// Checks the raw argument text (JSON is not yet assumed) and prepares the call. Reads what
-    /// it needs for the preview, changes nothing.
+    /// The JSON Schema of the values that its bodies yield; `None` takes any.
+    fn value_schema(&self) -> Option<&RawValue> {
+        None
+    }
+
+    /// Prepares a call; the arguments fit the schema of [`Tool::spec`]. Reads what it needs for
+    /// the preview, changes nothing.
     ///
     /// # Errors
-    /// [`ToolFailure`] with `BadArguments` for text that is not JSON or breaks the schema, and
-    /// with `Failed` for a call that cannot succeed (a missing file, a text that does not match).
+    /// [`ToolFailure`] with `BadArguments` for what the schema cannot say, and with `Failed` for a
+    /// call that cannot succeed (a missing file, a text that does not match).
     ///
     /// # Cancel safety
     /// Cancel safe.
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         context: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure>;
+
+    /// What the model reads of a value that fits [`Tool::value_schema`]. Pure: the same for the
+    /// same value. Without it a text is read as it is and anything else as JSON.
+    fn render(&self, value: &Value) -> Vec<Content> {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        vec![Content::text(text)]
+    }
 
     /// How a call looks before (or without) a successful plan: the model's arguments may be
     /// incomplete or wrong. Must not fail; falls back to the tool's name.
@@ -56,6 +72,12 @@ pub trait PlannedCall: Send + Sync + 'static {
         Concurrency::Exclusive
     }
 
+    /// How long the body may run. Then its token is cancelled, and the result says so. The clock
+    /// starts with the body, after any question; a body that itself waits for a person has none.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
     /// Runs the body. Re-checks the targets that the plan bound. When `context.token` is
     /// cancelled it ends soon, with every process it started gone.
     ///
@@ -63,7 +85,8 @@ pub trait PlannedCall: Send + Sync + 'static {
     /// [`ToolFailure`] with `Failed`, or `Aborted` when it was cancelled.
     ///
     /// # Cancel safety
-    /// Not cancel safe: the driver always awaits it to the end.
+    /// Dropped only when it does not end within 10 s of its token's cancel; every process that it
+    /// started must end with it. What it did is then reported as unknown.
     async fn run(
         self: Box<Self>,
         grant: Grant,
@@ -135,8 +158,8 @@ impl Grant {
 /// One thing a call would touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads inside the session's roots.
-    ReadInside,
+    /// Reads inside the session's roots: a file, or a folder with what is in it.
+    ReadInside(PathBuf),
     /// Reads outside them.
     ReadOutside(PathBuf),
     /// Writes inside them.
@@ -145,6 +168,8 @@ pub enum Access {
     WriteOutside(PathBuf),
     /// Runs a command.
     Run {
+        /// The command, as the shell gets it.
+        command: String,
         /// It asked for the network.
         network: bool,
         /// It asked to leave the sandbox.
@@ -171,12 +196,10 @@ pub enum Concurrency {
 }
 
 /// A call that succeeded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ToolOutcome {
-    /// What programs read.
+    /// What programs read, and what the model's content is rendered from.
     pub value: Value,
-    /// What the model reads.
-    pub content: Vec<Content>,
     /// What a client shows, in place of the plan's display.
     pub display: Display,
     /// Whether the turn ends, as completed, once every call of the same message has its result.
@@ -187,8 +210,8 @@ pub struct ToolOutcome {
 
 impl ToolOutcome {
     /// A success that changes nothing of the session and lets the turn go on.
-    pub fn new(value: Value, content: Vec<Content>, display: Display) -> Self {
-        Self { value, content, display, conclude: false, changes: Vec::new() }
+    pub fn new(value: impl Into<Value>, display: Display) -> Self {
+        Self { value: value.into(), display, conclude: false, changes: Vec::new() }
     }
 }
 

@@ -37,6 +37,11 @@ pub trait BlobStore: Send + Sync + 'static {
     /// [`StoreError::NoBlob`]; [`StoreError::DamagedBlob`] when its size or hash is another;
     /// [`StoreError::Io`].
     fn get(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError>;
+
+    /// The absolute path of the file that holds a blob; `None` where it is in no file.
+    fn path(&self, _blob: &BlobRef) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// The name of a content.
@@ -65,6 +70,11 @@ pub(crate) fn check(blob: &BlobRef, bytes: Vec<u8>) -> Result<Vec<u8>, StoreErro
 }
 
 impl FileStore {
+    /// The folder of the blobs of a store in `state`.
+    pub fn blobs(state: &Path) -> PathBuf {
+        state.join("blobs")
+    }
+
     pub(crate) fn blob_path(&self, hash: &BlobHash) -> PathBuf {
         let digits: String = hash.as_str().chars().take(FOLDER_DIGITS).collect();
         self.root.blobs().join(digits).join(hash.as_str())
@@ -119,5 +129,9 @@ impl BlobStore for FileStore {
             _ => error.into(),
         })?;
         check(blob, bytes)
+    }
+
+    fn path(&self, blob: &BlobRef) -> Option<PathBuf> {
+        std::path::absolute(self.blob_path(&blob.hash)).ok()
     }
 }

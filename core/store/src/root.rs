@@ -28,7 +28,7 @@ impl Root {
     }
 
     pub(crate) fn blobs(&self) -> PathBuf {
-        self.state.join("blobs")
+        crate::FileStore::blobs(&self.state)
     }
 
     /// Makes a folder and those above it that are missing, each for its owner only, and makes its

@@ -1,7 +1,8 @@
-//! From a model's argument text to typed arguments, and from the types to the schema it is shown.
+//! From a model's arguments to typed ones, and from types to schemas.
 
 use bridle_agent::ToolFailure;
 use bridle_model::ToolSpec;
+use bridle_session::Content;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
@@ -13,33 +14,19 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) trait Arguments: DeserializeOwned + JsonSchema {
     /// The tool's name.
     const TOOL: &'static str;
-    /// The arguments at a glance, repeated to a model that got them wrong.
-    const SHAPE: &'static str;
 
-    /// Reads the argument text of a call.
+    /// Takes arguments that fit the schema.
     ///
     /// # Errors
-    /// `BadArguments`, naming the place in the arguments and the right shape.
-    fn decode(text: &str) -> Result<Self, ToolFailure> {
-        let mut json = serde_json::Deserializer::from_str(text);
-        let decoded = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let path = error.path().to_string();
-            let place = if path == "." { String::new() } else { format!(" at `{path}`") };
-            (place, error.into_inner())
-        });
-        decoded
-            .and_then(|arguments| match json.end() {
-                Ok(()) => Ok(arguments),
-                Err(error) => Err((String::new(), error)),
-            })
-            .map_err(|(place, error)| {
-                let what = if error.is_data() { "do not fit" } else { "are not valid JSON" };
-                ToolFailure::bad_arguments(format!(
-                    "The arguments of `{}` {what}{place}: {error}. Expected {}. Nothing was done.",
-                    Self::TOOL,
-                    Self::SHAPE,
-                ))
-            })
+    /// `BadArguments` where the type knows more than the schema says, naming the place.
+    fn decode(arguments: Value) -> Result<Self, ToolFailure> {
+        serde_path_to_error::deserialize(arguments).map_err(|error| {
+            let (tool, path) = (Self::TOOL, error.path());
+            let why = error.inner();
+            ToolFailure::bad_arguments(format!(
+                "The arguments of `{tool}` do not fit at `{path}`: {why}. Nothing was done."
+            ))
+        })
     }
 
     /// How a model is told of the tool.
@@ -50,6 +37,12 @@ pub(crate) trait Arguments: DeserializeOwned + JsonSchema {
             input_schema: schema::<Self>(),
         }
     }
+}
+
+/// What the model reads of a value that has it under `text`, beside what programs read.
+pub(crate) fn text_of(value: &Value) -> Vec<Content> {
+    let text = value.get("text").and_then(Value::as_str);
+    vec![Content::text(text.map_or_else(|| value.to_string(), str::to_owned))]
 }
 
 /// A text argument out of an argument text that may be incomplete or wrong otherwise.
@@ -74,6 +67,14 @@ fn schema<T: JsonSchema>() -> Box<RawValue> {
         object.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
     }
     to_raw_value(&schema).unwrap_or_else(|error| {
+        tracing::error!(%error, "a schema could not be written");
+        RawValue::NULL.to_owned()
+    })
+}
+
+/// The schema of the values that a body yields. No provider sees it.
+pub(crate) fn value_schema<T: JsonSchema>() -> Box<RawValue> {
+    to_raw_value(&schemars::schema_for!(T)).unwrap_or_else(|error| {
         tracing::error!(%error, "a schema could not be written");
         RawValue::NULL.to_owned()
     })
@@ -108,51 +109,7 @@ fn simplify(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use bridle_session::ToolErrorCode;
-    use expect_test::{Expect, expect};
-
     use super::*;
-    use crate::edit::EditArguments;
-
-    fn check(text: &str, expected: Expect) {
-        let failure = EditArguments::decode(text).err().unwrap();
-        assert_eq!(failure.code, ToolErrorCode::BadArguments);
-        expected.assert_eq(&failure.message);
-    }
-
-    #[test]
-    fn wrong_arguments_name_their_place_and_the_right_shape() {
-        check(
-            "",
-            expect![
-                "The arguments of `edit` are not valid JSON: EOF while parsing a value at line 1 column 0. Expected {path, edits: [{old_text, new_text, replace_all?}]}. Nothing was done."
-            ],
-        );
-        check(
-            "{\"path\": \"a\", \"edits\": [{\"old_text\": \"x\"}]}",
-            expect![
-                "The arguments of `edit` do not fit at `edits[0]`: missing field `new_text` at line 1 column 41. Expected {path, edits: [{old_text, new_text, replace_all?}]}. Nothing was done."
-            ],
-        );
-        check(
-            "{\"path\": \"a\", \"edits\": [], \"force\": true}",
-            expect![
-                "The arguments of `edit` do not fit at `force`: unknown field `force`, expected `path` or `edits` at line 1 column 34. Expected {path, edits: [{old_text, new_text, replace_all?}]}. Nothing was done."
-            ],
-        );
-        check(
-            "{\"path\": 7, \"edits\": []}",
-            expect![
-                "The arguments of `edit` do not fit at `path`: invalid type: integer `7`, expected a string at line 1 column 10. Expected {path, edits: [{old_text, new_text, replace_all?}]}. Nothing was done."
-            ],
-        );
-        check(
-            "{\"path\": \"a\", \"edits\": []} and",
-            expect![
-                "The arguments of `edit` are not valid JSON: trailing characters at line 1 column 28. Expected {path, edits: [{old_text, new_text, replace_all?}]}. Nothing was done."
-            ],
-        );
-    }
 
     #[test]
     fn a_peek_never_fails() {

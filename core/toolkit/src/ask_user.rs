@@ -17,7 +17,7 @@ use bridle_model::ToolSpec;
 use bridle_session::{Content, Header};
 use serde_json::{Value, json};
 
-use crate::arguments::Arguments as _;
+use crate::arguments::{Arguments as _, text_of};
 use crate::target::one_line;
 use form::AskUserArguments;
 
@@ -63,9 +63,13 @@ impl Tool for AskUser {
         &self.spec
     }
 
+    fn render(&self, value: &Value) -> Vec<Content> {
+        text_of(value)
+    }
+
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let questions = AskUserArguments::decode(arguments)?.checked()?;
@@ -133,12 +137,15 @@ The questions are shown to the user as text, and the turn ends here. The user's 
 answer.";
 
 impl Questions {
-    fn outcome(&self, value: Value, told_model: &str, shown: &str) -> ToolOutcome {
+    fn outcome(&self, mut value: Value, told_model: &str, shown: &str) -> ToolOutcome {
         let mut display = self.display();
         let questions = display.text.take().unwrap_or_default();
         display.text = Some(format!("{questions}\n\n{shown}"));
         display.raw_output = Some(value.clone());
-        ToolOutcome::new(value, vec![Content::text(told_model)], display)
+        if let Some(value) = value.as_object_mut() {
+            value.insert("text".to_owned(), told_model.into());
+        }
+        ToolOutcome::new(value, display)
     }
 
     fn answered(&self, answers: &[FormAnswer]) -> ToolOutcome {
@@ -155,10 +162,10 @@ impl Questions {
 
     /// The questions as a message, behind which the turn ends.
     fn told(&self) -> ToolOutcome {
-        let value = json!({"outcome": "told"});
+        let value = json!({"outcome": "told", "text": TOLD});
         let mut display = self.display();
         display.message.clone_from(&display.text);
-        let outcome = ToolOutcome::new(value, vec![Content::text(TOLD)], display);
+        let outcome = ToolOutcome::new(value, display);
         ToolOutcome { conclude: true, ..outcome }
     }
 }

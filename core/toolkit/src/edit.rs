@@ -7,13 +7,10 @@ mod view;
 #[cfg(fuzzing)]
 pub use matching::fuzz_edit;
 
-use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
-use bridle_session::Content;
+use bridle_agent::{Display, ToolFailure, ToolKind};
 use bridle_world::files::{Text, Version};
-use bridle_world::path_text;
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
@@ -58,7 +55,6 @@ struct EditArgument {
 
 impl Arguments for EditArguments {
     const TOOL: &'static str = "edit";
-    const SHAPE: &'static str = "{path, edits: [{old_text, new_text, replace_all?}]}";
 }
 
 impl FileArguments for EditArguments {
@@ -66,7 +62,20 @@ impl FileArguments for EditArguments {
     const VERB: &'static str = "Edit";
     const KIND: ToolKind = ToolKind::Edit;
 
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+    type Value = Edited;
+
+    fn render(edited: &Edited) -> String {
+        let plural = if edited.replacements == 1 { "" } else { "s" };
+        let mut text =
+            format!("Edited {}: {} replacement{plural}.\n", edited.path, edited.replacements);
+        for note in &edited.loosely {
+            text.push_str(&format!("{note}.\n"));
+        }
+        text.push_str(&fenced("diff", &edited.diff));
+        text
+    }
+
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         if self.edits.is_empty() {
             return Err(ToolFailure::bad_arguments("`edits` is empty. Nothing was done."));
         }
@@ -141,6 +150,18 @@ fn explain(
     ToolFailure::failed(message)
 }
 
+/// What became of a file.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Edited {
+    /// The file, relative to the working directory where it lies below it.
+    path: String,
+    replacements: usize,
+    /// What was matched otherwise than exactly, and how: one line each.
+    loosely: Vec<String>,
+    /// The change as a unified diff.
+    diff: String,
+}
+
 struct PlannedEdit {
     target: Target,
     version: Version,
@@ -150,7 +171,7 @@ struct PlannedEdit {
     steps: Vec<Step>,
 }
 
-impl FileCall for PlannedEdit {
+impl FileCall<Edited> for PlannedEdit {
     fn target(&self) -> &Target {
         &self.target
     }
@@ -159,20 +180,21 @@ impl FileCall for PlannedEdit {
         self.target.display_change("Edit", &self.change)
     }
 
-    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn run(&self, _: &CancellationToken) -> Result<Edited, ToolFailure> {
         self.target.write(&self.version, &self.bytes)?;
-        let plural = if self.regions == 1 { "" } else { "s" };
-        let mut text =
-            format!("Edited {}: {} replacement{plural}.\n", self.target.shown, self.regions);
-        for (index, step) in self.steps.iter().enumerate().filter(|(_, s)| **s > Step::Exact) {
-            text.push_str(&format!("edits[{index}] matched {}.\n", step.note()));
-        }
-        text.push_str(&fenced("diff", &self.change.unified));
-        let value = json!({
-            "path": path_text(&self.target.path), "replacements": self.regions,
-            "matched": self.steps.iter().map(|step| step.name()).collect::<Vec<_>>(),
-        });
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
+        Ok(Edited {
+            path: self.target.shown.clone(),
+            replacements: self.regions,
+            loosely: self.loosely(),
+            diff: self.change.unified.clone(),
+        })
+    }
+}
+
+impl PlannedEdit {
+    fn loosely(&self) -> Vec<String> {
+        let loose = self.steps.iter().enumerate().filter(|(_, step)| **step > Step::Exact);
+        loose.map(|(index, step)| format!("edits[{index}] matched {}", step.note())).collect()
     }
 }
 

@@ -13,10 +13,9 @@ use bridle_agent::{
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
-use bridle_session::Content;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 
 use crate::arguments::{Arguments, peek};
 
@@ -77,7 +76,6 @@ struct ExitPlanArguments {
 
 impl Arguments for ExitPlanArguments {
     const TOOL: &'static str = "exit_plan_mode";
-    const SHAPE: &'static str = "{plan}";
 }
 
 struct ExitPlan {
@@ -92,7 +90,7 @@ impl Tool for ExitPlan {
 
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let ExitPlanArguments { plan } = ExitPlanArguments::decode(arguments)?;
@@ -130,8 +128,7 @@ impl PlannedCall for HandedIn {
     async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
         let text = "The user agrees with the plan. The session has left plan mode; what may be done \
                     without asking is again what it was before. Carry the plan out now.";
-        let content = vec![Content::text(text)];
-        let outcome = ToolOutcome::new(json!({"approved": true}), content, self.display());
+        let outcome = ToolOutcome::new(text, self.display());
         Ok(ToolOutcome { changes: vec![SessionChange::LeavePlan], ..outcome })
     }
 }

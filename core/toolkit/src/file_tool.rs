@@ -14,11 +14,17 @@ use bridle_agent::{
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
+use bridle_session::Content;
 use bridle_world::Roots;
 use bridle_world::files::Files;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use crate::arguments::{Arguments, peek};
+use crate::arguments::{Arguments, peek, value_schema};
 use crate::blocking::blocking;
 use crate::target::{Target, locations, one_line};
 
@@ -38,36 +44,49 @@ pub(crate) trait FileArguments: Arguments + Send + 'static {
     /// `Edit` for a tool that changes files; every other only looks.
     const KIND: ToolKind;
 
+    /// What a body yields.
+    type Value: Serialize + DeserializeOwned + JsonSchema;
+
+    /// What the model reads of a value.
+    fn render(value: &Self::Value) -> String;
+
     /// Checks the arguments and prepares the call. Blocks on the file system.
     ///
     /// # Errors
     /// As [`Tool::plan`].
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure>;
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure>;
 }
 
 /// A checked call of a file tool.
-pub(crate) trait FileCall: Send + Sync + 'static {
+pub(crate) trait FileCall<V>: Send + Sync + 'static {
     /// The place it is about.
     fn target(&self) -> &Target;
 
     /// As [`PlannedCall::display`].
     fn display(&self) -> Display;
 
+    /// What a client shows of a success below its title; `None` leaves the plan's display.
+    fn shown(&self, _value: &V) -> Option<String> {
+        None
+    }
+
     /// The body. Blocks on the file system.
     ///
     /// # Errors
     /// As [`PlannedCall::run`].
-    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure>;
+    fn run(&self, token: &CancellationToken) -> Result<V, ToolFailure>;
 }
 
 /// The tool of these arguments.
 pub(crate) fn tool<A: FileArguments>(world: FileWorld) -> Arc<dyn Tool> {
-    Arc::new(FileTool::<A> { world, spec: A::spec(A::DESCRIPTION), arguments: PhantomData })
+    let (spec, values) = (A::spec(A::DESCRIPTION), value_schema::<A::Value>());
+    Arc::new(FileTool::<A> { world, spec, values, arguments: PhantomData })
 }
 
 struct FileTool<A> {
     world: FileWorld,
     spec: ToolSpec,
+    values: Box<RawValue>,
     arguments: PhantomData<fn() -> A>,
 }
 
@@ -77,9 +96,17 @@ impl<A: FileArguments> Tool for FileTool<A> {
         &self.spec
     }
 
+    fn value_schema(&self) -> Option<&RawValue> {
+        Some(&self.values)
+    }
+
+    fn render(&self, value: &Value) -> Vec<Content> {
+        render::<A::Value>(value, A::render)
+    }
+
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let arguments = A::decode(arguments)?;
@@ -104,14 +131,35 @@ impl<A: FileArguments> Tool for FileTool<A> {
     }
 }
 
+/// What the model reads of a value of this type.
+pub(crate) fn render<V: DeserializeOwned>(
+    value: &Value,
+    text: impl FnOnce(&V) -> String,
+) -> Vec<Content> {
+    // The driver has checked the value, so the second arm is for what a schema cannot say.
+    let text = match V::deserialize(value) {
+        Ok(value) => text(&value),
+        Err(_) => value.to_string(),
+    };
+    vec![Content::text(text)]
+}
+
+/// A value as the driver takes it.
+pub(crate) fn to_value(value: &impl Serialize) -> Result<Value, ToolFailure> {
+    serde_json::to_value(value).map_err(|error| {
+        tracing::error!(%error, "a value is no JSON");
+        ToolFailure::failed("The result cannot be put into JSON; what the call did stands.")
+    })
+}
+
 /// A call of a file tool as the driver sees it.
-struct Planned {
+struct Planned<V> {
     changes: bool,
-    call: Box<dyn FileCall>,
+    call: Box<dyn FileCall<V>>,
 }
 
 #[async_trait]
-impl PlannedCall for Planned {
+impl<V: Serialize + 'static> PlannedCall for Planned<V> {
     fn display(&self) -> Display {
         self.call.display()
     }
@@ -133,7 +181,15 @@ impl PlannedCall for Planned {
         if context.token.is_cancelled() {
             return Err(ToolFailure::aborted("The call was cancelled; nothing was done."));
         }
-        blocking(move || self.call.run(&context.token)).await
+        blocking(move || {
+            let value = self.call.run(&context.token)?;
+            let mut display = self.call.display();
+            if let Some(text) = self.call.shown(&value) {
+                display.text = Some(text);
+            }
+            Ok(ToolOutcome::new(to_value(&value)?, display))
+        })
+        .await
     }
 }
 

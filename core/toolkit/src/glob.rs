@@ -1,12 +1,9 @@
 //! `glob`: files by name.
 
-use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
-use bridle_session::Content;
-use bridle_world::path_text;
-use bridle_world::search::{NamesFound, NamesQuery, search_names};
+use bridle_agent::{Display, ToolFailure, ToolKind};
+use bridle_world::search::{NamesQuery, search_names};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
@@ -34,7 +31,6 @@ pub(crate) struct GlobArguments {
 
 impl Arguments for GlobArguments {
     const TOOL: &'static str = "glob";
-    const SHAPE: &'static str = "{pattern, path?}";
 }
 
 impl FileArguments for GlobArguments {
@@ -42,10 +38,36 @@ impl FileArguments for GlobArguments {
     const VERB: &'static str = "Find";
     const KIND: ToolKind = ToolKind::Search;
 
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+    type Value = Names;
+
+    fn render(names: &Names) -> String {
+        let at_least = if names.total_is_exact { "" } else { "at least " };
+        if names.paths.is_empty() {
+            let cut = if names.total_is_exact { "" } else { " in the part that was searched" };
+            return format!("No file matches {}{cut}.\n", names.pattern);
+        }
+        let mut text = names.paths.iter().map(|path| format!("{path}\n")).collect::<String>();
+        let (shown, total) = (names.paths.len(), names.total);
+        if shown < total || !names.total_is_exact {
+            text.push_str(&format!("[{shown} of {at_least}{total} files; narrow the glob]\n"));
+        }
+        text
+    }
+
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let target = Target::resolve(world, self.path.as_deref().unwrap_or("."))?;
         Ok(Box::new(PlannedGlob { target, pattern: self.pattern }))
     }
+}
+
+/// Files by name.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Names {
+    pattern: String,
+    /// Relative to the working directory where they lie below it.
+    paths: Vec<String>,
+    total: usize,
+    total_is_exact: bool,
 }
 
 struct PlannedGlob {
@@ -53,7 +75,7 @@ struct PlannedGlob {
     pattern: String,
 }
 
-impl FileCall for PlannedGlob {
+impl FileCall<Names> for PlannedGlob {
     fn target(&self) -> &Target {
         &self.target
     }
@@ -63,7 +85,11 @@ impl FileCall for PlannedGlob {
         self.target.display(&verb, ToolKind::Search, None)
     }
 
-    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn shown(&self, names: &Names) -> Option<String> {
+        Some(fenced("", &GlobArguments::render(names)))
+    }
+
+    fn run(&self, token: &CancellationToken) -> Result<Names, ToolFailure> {
         self.target.require_present()?;
         let query = NamesQuery {
             folder: &self.target.path,
@@ -72,30 +98,11 @@ impl FileCall for PlannedGlob {
             limit: MAX_PATHS,
         };
         let found = search_names(&query, token).map_err(failure)?;
-        let text = self.render(&found);
-        let mut display = self.display();
-        display.text = Some(fenced("", &text));
-        let paths: Vec<String> = found.paths.iter().map(|path| path_text(path)).collect();
-        let value = json!({
-            "paths": paths, "total": found.total, "total_is_exact": !found.at_least,
-        });
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
-    }
-}
-
-impl PlannedGlob {
-    fn render(&self, found: &NamesFound) -> String {
-        let at_least = if found.at_least { "at least " } else { "" };
-        if found.paths.is_empty() {
-            let cut = if found.at_least { " in the part that was searched" } else { "" };
-            return format!("No file matches {}{cut}.\n", self.pattern);
-        }
-        let mut text: String =
-            found.paths.iter().map(|path| shown(self.target.roots(), path) + "\n").collect();
-        if found.paths.len() < found.total || found.at_least {
-            let (shown, total) = (found.paths.len(), found.total);
-            text.push_str(&format!("[{shown} of {at_least}{total} files; narrow the glob]\n"));
-        }
-        text
+        Ok(Names {
+            pattern: self.pattern.clone(),
+            paths: found.paths.iter().map(|path| shown(self.target.roots(), path)).collect(),
+            total: found.total,
+            total_is_exact: !found.at_least,
+        })
     }
 }

@@ -1,12 +1,10 @@
 //! `list`: the entries of a folder.
 
-use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
-use bridle_session::Content;
-use bridle_world::files::{Entry, EntryKind, FileError, Listing};
+use bridle_agent::{Display, ToolFailure, ToolKind};
+use bridle_world::files::{Entry, EntryKind, FileError};
 use bridle_world::{name_text, path_text};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
@@ -30,7 +28,6 @@ pub(crate) struct ListArguments {
 
 impl Arguments for ListArguments {
     const TOOL: &'static str = "list";
-    const SHAPE: &'static str = "{path}";
 }
 
 impl FileArguments for ListArguments {
@@ -38,17 +35,45 @@ impl FileArguments for ListArguments {
     const VERB: &'static str = "List";
     const KIND: ToolKind = ToolKind::Read;
 
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+    type Value = Listed;
+
+    fn render(listed: &Listed) -> String {
+        if listed.total == 0 {
+            return format!("{} is empty.\n", listed.path);
+        }
+        let mut text = listed.entries.iter().map(|line| format!("{line}\n")).collect::<String>();
+        let (shown, total) = (listed.entries.len(), listed.total);
+        if shown < total || !listed.total_is_exact {
+            let at_least = if listed.total_is_exact { "" } else { "at least " };
+            text.push_str(&format!(
+                "[{shown} of {at_least}{total} entries; use `glob` for more]\n"
+            ));
+        }
+        text
+    }
+
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let target = Target::resolve(world, &self.path)?;
         Ok(Box::new(PlannedList { target }))
     }
+}
+
+/// The entries of a folder.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Listed {
+    /// The folder, relative to the working directory where it lies below it.
+    path: String,
+    /// One line each.
+    entries: Vec<String>,
+    total: usize,
+    total_is_exact: bool,
 }
 
 struct PlannedList {
     target: Target,
 }
 
-impl FileCall for PlannedList {
+impl FileCall<Listed> for PlannedList {
     fn target(&self) -> &Target {
         &self.target
     }
@@ -57,17 +82,19 @@ impl FileCall for PlannedList {
         self.target.display("List", ToolKind::Read, None)
     }
 
-    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn shown(&self, listed: &Listed) -> Option<String> {
+        Some(fenced("", &ListArguments::render(listed)))
+    }
+
+    fn run(&self, _: &CancellationToken) -> Result<Listed, ToolFailure> {
         let listing = self.target.files().list(&self.target.path, MAX_ENTRIES);
         let listing = listing.map_err(|error| self.failure(&error))?;
-        let text = self.render(&listing);
-        let mut display = self.display();
-        display.text = Some(fenced("", &text));
-        let value = json!({
-            "path": path_text(&self.target.path), "shown": listing.entries.len(), "total": listing.total,
-            "total_is_exact": !listing.more,
-        });
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
+        Ok(Listed {
+            path: self.target.shown.clone(),
+            entries: listing.entries.iter().map(line).collect(),
+            total: listing.total,
+            total_is_exact: !listing.more,
+        })
     }
 }
 
@@ -83,30 +110,15 @@ impl PlannedList {
             error => self.target.failure(error),
         }
     }
-
-    fn render(&self, listing: &Listing) -> String {
-        if listing.total == 0 {
-            return format!("{} is empty.\n", self.target.shown);
-        }
-        let mut text: String = listing.entries.iter().map(line).collect();
-        let (shown, total) = (listing.entries.len(), listing.total);
-        if shown < total || listing.more {
-            let at_least = if listing.more { "at least " } else { "" };
-            text.push_str(&format!(
-                "[{shown} of {at_least}{total} entries; use `glob` for more]\n"
-            ));
-        }
-        text
-    }
 }
 
 fn line(entry: &Entry) -> String {
     let name = name_text(&entry.name);
     match &entry.kind {
-        EntryKind::Folder => format!("{name}/\n"),
-        EntryKind::File(size) => format!("{name}  {size}\n"),
-        EntryKind::Link(target) => format!("{name} -> {}\n", path_text(target)),
-        EntryKind::Special => format!("{name}  (special file)\n"),
+        EntryKind::Folder => format!("{name}/"),
+        EntryKind::File(size) => format!("{name}  {size}"),
+        EntryKind::Link(target) => format!("{name} -> {}", path_text(target)),
+        EntryKind::Special => format!("{name}  (special file)"),
     }
 }
 

@@ -1,13 +1,9 @@
 //! `read`: numbered lines of a text file.
 
-use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
-use bridle_session::Content;
-use bridle_world::files::{LineLimits, LineWindow, Lines};
-use bridle_world::path_text;
+use bridle_agent::{Display, ToolFailure, ToolKind};
+use bridle_world::files::{Line, LineLimits, LineWindow, Lines};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
-use std::fmt::Write as _;
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 use tokio_util::sync::CancellationToken;
 
@@ -38,7 +34,6 @@ pub(crate) struct ReadArguments {
 
 impl Arguments for ReadArguments {
     const TOOL: &'static str = "read";
-    const SHAPE: &'static str = "{path, start_line?, end_line?} with lines from 1";
 }
 
 impl FileArguments for ReadArguments {
@@ -46,7 +41,23 @@ impl FileArguments for ReadArguments {
     const VERB: &'static str = "Read";
     const KIND: ToolKind = ToolKind::Read;
 
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+    type Value = Window;
+
+    fn render(window: &Window) -> String {
+        if window.total_lines == 0 {
+            return format!("{} is empty.", window.path);
+        }
+        let mut text = String::new();
+        for (number, line) in (window.start_line..).zip(&window.lines) {
+            text.push_str(&format!("{number:>6}\t{line}\n"));
+        }
+        for note in &window.notes {
+            text.push_str(&format!("[{note}]\n"));
+        }
+        text
+    }
+
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let first = self.start_line.map_or(1, NonZeroU32::get);
         let last = self.end_line.map(NonZeroU32::get);
         if let Some(last) = last.filter(|last| *last < first) {
@@ -59,13 +70,27 @@ impl FileArguments for ReadArguments {
     }
 }
 
+/// Lines of a file.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Window {
+    /// The file, relative to the working directory where it lies below it.
+    path: String,
+    /// The first line, from 1.
+    start_line: u64,
+    lines: Vec<String>,
+    total_lines: u64,
+    total_is_exact: bool,
+    /// What the lines do not show.
+    notes: Vec<String>,
+}
+
 struct PlannedRead {
     target: Target,
     first: u32,
     last: Option<u32>,
 }
 
-impl FileCall for PlannedRead {
+impl FileCall<Window> for PlannedRead {
     fn target(&self) -> &Target {
         &self.target
     }
@@ -82,7 +107,18 @@ impl FileCall for PlannedRead {
         display
     }
 
-    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn shown(&self, window: &Window) -> Option<String> {
+        let (first, count) = (window.start_line, window.lines.len() as u64);
+        Some(match window.total_lines {
+            0 => "The file is empty.".to_owned(),
+            total => {
+                let at_least = at_least(!window.total_is_exact);
+                format!("Lines {first}-{} of {at_least}{total}.", first + count - 1)
+            }
+        })
+    }
+
+    fn run(&self, token: &CancellationToken) -> Result<Window, ToolFailure> {
         let (first, last) = (u64::from(self.first), self.last.map(u64::from));
         let cancelled = || token.is_cancelled();
         let window = LineWindow { first, last, limits: LIMITS };
@@ -96,55 +132,40 @@ impl FileCall for PlannedRead {
         if lines.lines.is_empty() && lines.total > 0 {
             return Err(ToolFailure::failed(self.beyond_the_end(&lines)));
         }
-        let end = first + lines.lines.len() as u64;
-        let text = if lines.total == 0 {
-            format!("{} is empty.", self.target.shown)
-        } else {
-            self.render(&lines, end)
-        };
-        let mut display = self.display();
-        display.text = Some(match lines.total {
-            0 => "The file is empty.".to_owned(),
-            total => format!("Lines {first}-{} of {}{total}.", end - 1, at_least(&lines)),
-        });
-        let value = json!({
-            "path": path_text(&self.target.path), "start_line": first, "end_line": end - 1,
-            "total_lines": lines.total, "total_is_exact": !lines.more,
-        });
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
+        Ok(Window {
+            path: self.target.shown.clone(),
+            start_line: first,
+            lines: lines.lines.iter().map(line).collect(),
+            total_lines: lines.total,
+            total_is_exact: !lines.more,
+            notes: self.notes(&lines),
+        })
     }
 }
 
 impl PlannedRead {
-    fn render(&self, lines: &Lines, end: u64) -> String {
-        let mut text = String::new();
-        for (number, line) in (u64::from(self.first)..).zip(&lines.lines) {
-            text.push_str(&format!("{number:>6}\t{}", line.text));
-            if line.omitted > 0 {
-                let _infallible = write!(text, " [{} more bytes of this line]", line.omitted);
-            }
-            text.push('\n');
-        }
+    fn notes(&self, lines: &Lines) -> Vec<String> {
+        let mut notes = Vec::new();
+        let end = u64::from(self.first) + lines.lines.len() as u64;
         let wanted = self.last.map_or(lines.total, |last| lines.total.min(u64::from(last)));
-        if end <= wanted {
-            let total = lines.total;
-            text.push_str(&format!(
-                "[Cut at the size limit. The file has {}{total} lines; go on with start_line {end}.]\n",
-                at_least(lines),
+        if end <= wanted && lines.total > 0 {
+            notes.push(format!(
+                "Cut at the size limit. The file has {}{} lines; go on with start_line {end}.",
+                at_least(lines.more),
+                lines.total
             ));
         }
         if lines.crlf {
-            text.push_str(
-                "[Lines end with CR LF; `edit` matches them as if they ended with LF.]\n",
-            );
+            let note = "Lines end with CR LF; `edit` matches them as if they ended with LF.";
+            notes.push(note.to_owned());
         }
         if let Some(encoding) = lines.encoding {
-            text.push_str(&format!("[Encoded as {encoding}; `edit` and `write` keep that.]\n"));
+            notes.push(format!("Encoded as {encoding}; `edit` and `write` keep that."));
         }
         if lines.lossy {
-            text.push_str("[Some bytes are not UTF-8 and are shown as U+FFFD.]\n");
+            notes.push("Some bytes are not UTF-8 and are shown as U+FFFD.".to_owned());
         }
-        text
+        notes
     }
 
     fn beyond_the_end(&self, lines: &Lines) -> String {
@@ -156,8 +177,15 @@ impl PlannedRead {
     }
 }
 
-fn at_least(lines: &Lines) -> &'static str {
-    if lines.more { "at least " } else { "" }
+fn line(line: &Line) -> String {
+    match line.omitted {
+        0 => line.text.clone(),
+        omitted => format!("{} [{omitted} more bytes of this line]", line.text),
+    }
+}
+
+fn at_least(more: bool) -> &'static str {
+    if more { "at least " } else { "" }
 }
 
 #[cfg(test)]
@@ -239,6 +267,6 @@ mod tests {
         let access = ws.access("read", json!({ "path": "../outside/f" })).await;
         assert_eq!(access, [Access::ReadOutside(ws.base.join("outside/f"))]);
         let access = ws.access("read", json!({ "path": "f" })).await;
-        assert_eq!(access, [Access::ReadInside]);
+        assert_eq!(access, [Access::ReadInside(ws.path("f"))]);
     }
 }

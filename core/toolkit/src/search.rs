@@ -1,11 +1,9 @@
 //! `search`: lines by a regular expression.
 
-use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
-use bridle_session::Content;
-use bridle_world::search::{ContentFound, ContentQuery, SearchError, search_content};
+use bridle_agent::{Display, ToolFailure, ToolKind};
+use bridle_world::search::{ContentQuery, SearchError, search_content};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
@@ -17,6 +15,8 @@ const MAX_HITS: usize = 200;
 /// The most bytes of hits that are returned; with the note on the rest below
 /// [`bridle_agent::RESULT_LIMIT`].
 const MAX_TEXT_BYTES: usize = 60 * 1024;
+/// What a line's number and the signs around it take, at most for files of a usual length.
+const LINE_NUMBER_BYTES: usize = 12;
 
 const DESCRIPTION: &str = "\
 Finds lines that match a regular expression (Rust syntax, within one line, case-sensitive unless \
@@ -37,7 +37,6 @@ pub(crate) struct SearchArguments {
 
 impl Arguments for SearchArguments {
     const TOOL: &'static str = "search";
-    const SHAPE: &'static str = "{pattern, path?, glob?}";
 }
 
 impl FileArguments for SearchArguments {
@@ -45,10 +44,54 @@ impl FileArguments for SearchArguments {
     const VERB: &'static str = "Search";
     const KIND: ToolKind = ToolKind::Search;
 
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+    type Value = Hits;
+
+    fn render(found: &Hits) -> String {
+        let mut text = String::new();
+        for Hit { path, line, text: hit } in &found.hits {
+            text.push_str(&format!("{path}:{line}: {hit}\n"));
+        }
+        let (count, total) = (found.hits.len(), found.total);
+        if count == 0 {
+            let cut = if found.total_is_exact { "" } else { " in the part that was searched" };
+            text.push_str(&format!("No line matches {}{cut}.\n", found.pattern));
+        } else if count < total || !found.total_is_exact {
+            let at_least = if found.total_is_exact { "" } else { "at least " };
+            text.push_str(&format!(
+                "[{count} of {at_least}{total} matching lines; narrow the pattern, path or glob]\n"
+            ));
+        }
+        if found.too_large > 0 {
+            text.push_str(&format!("[{} files over 16 MiB were not searched]\n", found.too_large));
+        }
+        text
+    }
+
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let target = Target::resolve(world, self.path.as_deref().unwrap_or("."))?;
         Ok(Box::new(PlannedSearch { target, pattern: self.pattern, glob: self.glob }))
     }
+}
+
+/// Lines that match.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Hits {
+    pattern: String,
+    hits: Vec<Hit>,
+    total: usize,
+    total_is_exact: bool,
+    /// How many files were not searched because of their size.
+    too_large: usize,
+}
+
+/// One of them.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Hit {
+    /// Relative to the working directory where it lies below it.
+    path: String,
+    /// From 1.
+    line: u64,
+    text: String,
 }
 
 struct PlannedSearch {
@@ -57,7 +100,7 @@ struct PlannedSearch {
     glob: Option<String>,
 }
 
-impl FileCall for PlannedSearch {
+impl FileCall<Hits> for PlannedSearch {
     fn target(&self) -> &Target {
         &self.target
     }
@@ -67,7 +110,11 @@ impl FileCall for PlannedSearch {
         self.target.display(&verb, ToolKind::Search, None)
     }
 
-    fn run(&self, token: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn shown(&self, found: &Hits) -> Option<String> {
+        Some(fenced("", &SearchArguments::render(found)))
+    }
+
+    fn run(&self, token: &CancellationToken) -> Result<Hits, ToolFailure> {
         self.target.require_present()?;
         let query = ContentQuery {
             place: &self.target.path,
@@ -77,43 +124,19 @@ impl FileCall for PlannedSearch {
             limit: MAX_HITS,
         };
         let found = search_content(&query, token).map_err(failure)?;
-        let text = self.render(&found);
-        let mut display = self.display();
-        display.text = Some(fenced("", &text));
-        let value = json!({
-            "shown": found.hits.len(), "total": found.total, "total_is_exact": !found.at_least,
-        });
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
-    }
-}
-
-impl PlannedSearch {
-    fn render(&self, found: &ContentFound) -> String {
-        let mut text = String::new();
-        let mut count = 0;
-        for hit in &found.hits {
+        let mut room = MAX_TEXT_BYTES;
+        let hits = found.hits.into_iter().map_while(|hit| {
             let path = shown(self.target.roots(), &hit.path);
-            let line = format!("{path}:{}: {}\n", hit.line, hit.text);
-            if text.len() + line.len() > MAX_TEXT_BYTES {
-                break;
-            }
-            text.push_str(&line);
-            count += 1;
-        }
-        let total = found.total;
-        if count == 0 {
-            let cut = if found.at_least { " in the part that was searched" } else { "" };
-            text.push_str(&format!("No line matches {}{cut}.\n", self.pattern));
-        } else if count < total || found.at_least {
-            let at_least = if found.at_least { "at least " } else { "" };
-            text.push_str(&format!(
-                "[{count} of {at_least}{total} matching lines; narrow the pattern, path or glob]\n"
-            ));
-        }
-        if found.too_large > 0 {
-            text.push_str(&format!("[{} files over 16 MiB were not searched]\n", found.too_large));
-        }
-        text
+            room = room.checked_sub(path.len() + hit.text.len() + LINE_NUMBER_BYTES)?;
+            Some(Hit { path, line: hit.line, text: hit.text })
+        });
+        Ok(Hits {
+            pattern: self.pattern.clone(),
+            hits: hits.collect(),
+            total: found.total,
+            total_is_exact: !found.at_least,
+            too_large: found.too_large,
+        })
     }
 }
 

@@ -19,8 +19,11 @@ use bridle_world::Roots;
 use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT, MAX_TIMEOUT, Processes};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::arguments::{Arguments, peek};
+use crate::arguments::{Arguments, peek, value_schema};
+use crate::file_tool::{render, to_value};
 use crate::target::{fenced, one_line};
 use clean::clean;
 
@@ -31,12 +34,13 @@ const DESCRIPTION: &str = "\
 Runs a command with bash (sh where there is none) in the working directory and returns its output \
 (stdout and stderr together) and its exit code. There is no terminal and no input: use flags that \
 avoid prompts, pagers and editors. Each call is a new shell: directory and variables do not carry \
-over. When it ends, processes that it left in the background are ended. Long output keeps its \
-beginning and its end. Prefer `read`, `search`, `glob` and `edit` for files.";
+over. When it ends, processes that it left in the background are ended. Of long output you get \
+the two ends and the path of the whole. Prefer `read`, `search`, `glob` and `edit` for files.";
 
 /// The tool for a session.
 pub(crate) fn tool(roots: Arc<Roots>, processes: Processes) -> Arc<dyn Tool> {
-    Arc::new(Shell { roots, processes, spec: ShellArguments::spec(DESCRIPTION) })
+    let (spec, values) = (ShellArguments::spec(DESCRIPTION), value_schema::<report::Report>());
+    Arc::new(Shell { roots, processes, spec, values })
 }
 
 /// Puts the tool into the scope of a session.
@@ -72,10 +76,6 @@ pub(crate) struct ShellArguments {
     needs: Vec<Need>,
     /// Why it needs that, in one sentence for the person who is asked.
     reason: Option<String>,
-    // Not offered, but some models know it from elsewhere and deserve an answer.
-    #[serde(default)]
-    #[schemars(skip)]
-    background: bool,
 }
 
 /// What a command may ask for.
@@ -88,14 +88,13 @@ enum Need {
 
 impl Arguments for ShellArguments {
     const TOOL: &'static str = "shell";
-    const SHAPE: &'static str =
-        "{command, timeout_s?, needs?: [\"network\" | \"unconfined\"], reason?}";
 }
 
 struct Shell {
     roots: Arc<Roots>,
     processes: Processes,
     spec: ToolSpec,
+    values: Box<RawValue>,
 }
 
 #[async_trait]
@@ -104,20 +103,21 @@ impl Tool for Shell {
         &self.spec
     }
 
+    fn value_schema(&self) -> Option<&RawValue> {
+        Some(&self.values)
+    }
+
+    fn render(&self, value: &Value) -> Vec<Content> {
+        render(value, report::Report::text)
+    }
+
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let arguments = ShellArguments::decode(arguments)?;
         let timeout = timeout(arguments.timeout_s)?;
-        if arguments.background {
-            return Err(ToolFailure::failed(
-                "`background` is not available yet; nothing was run. Run the command without it \
-                 and with a `timeout_s` that it keeps to, or start, use and stop the process \
-                 within one command.",
-            ));
-        }
         if arguments.command.trim().is_empty() || arguments.command.contains('\0') {
             return Err(ToolFailure::bad_arguments(
                 "`command` is empty or holds a NUL character; nothing was run.",
@@ -173,6 +173,7 @@ impl PlannedCall for PlannedShell {
 
     fn access(&self) -> Vec<Access> {
         vec![Access::Run {
+            command: self.spec.command.clone(),
             network: self.needs.contains(&Need::Network),
             unconfined: self.needs.contains(&Need::Unconfined),
             reason: self.reason.clone(),
@@ -195,10 +196,10 @@ impl PlannedCall for PlannedShell {
             })
             .await
             .map_err(report::not_run)?;
-        let text = report::text(&finished, timeout);
-        let value = report::value(&finished);
+        let report = report::Report::of(&finished, timeout);
+        let text = report.text();
         display.text = Some(fenced("", &text));
-        display.raw_output = Some(value.clone());
+        display.raw_output = Some(to_value(&report.facts)?);
         let failed =
             |failure: ToolFailure| ToolFailure { display: Some(display.clone()), ..failure };
         if finished.cancelled {
@@ -207,6 +208,6 @@ impl PlannedCall for PlannedShell {
         if finished.timed_out || finished.exit_code != Some(0) {
             return Err(failed(ToolFailure::failed(text)));
         }
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], display))
+        Ok(ToolOutcome::new(to_value(&report)?, display))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bridle_agent::{Access, Display, Location, ToolFailure, ToolKind, ToolOutcome};
+use bridle_agent::{Access, Display, Location, ToolFailure, ToolKind};
 use bridle_world::files::{FileError, Files, Snapshot, Unencodable, Version};
 use bridle_world::{Placement, Roots, name_text, path_text};
 use tokio_util::sync::CancellationToken;
@@ -62,8 +62,8 @@ impl Target {
     }
 
     pub(crate) fn read_access(&self) -> Vec<Access> {
-        if self.inside {
-            vec![Access::ReadInside]
+        if self.inside || self.roots().is_result(&self.path) {
+            vec![Access::ReadInside(self.path.clone())]
         } else {
             vec![Access::ReadOutside(self.path.clone())]
         }
@@ -210,11 +210,11 @@ impl Target {
 ///
 /// # Errors
 /// The failure itself, inside the roots.
-pub(crate) fn plan_failed(
+pub(crate) fn plan_failed<V>(
     target: Target,
     verb: &'static str,
     failure: ToolFailure,
-) -> Result<Box<dyn FileCall>, ToolFailure> {
+) -> Result<Box<dyn FileCall<V>>, ToolFailure> {
     if target.inside { Err(failure) } else { Ok(Box::new(DoomedCall { target, verb, failure })) }
 }
 
@@ -225,7 +225,7 @@ struct DoomedCall {
     failure: ToolFailure,
 }
 
-impl FileCall for DoomedCall {
+impl<V> FileCall<V> for DoomedCall {
     fn target(&self) -> &Target {
         &self.target
     }
@@ -234,7 +234,7 @@ impl FileCall for DoomedCall {
         self.target.display(self.verb, ToolKind::Edit, None)
     }
 
-    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
+    fn run(&self, _: &CancellationToken) -> Result<V, ToolFailure> {
         Err(self.failure.clone())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bridle_agent::{
     Access, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
+    read_arguments,
 };
 use bridle_compose::{Plugins, Row, Scope, TaskSet};
 use bridle_session::Content;
@@ -71,14 +72,18 @@ impl Workspace {
         names
     }
 
+    async fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        let tools = file_tools(Arc::clone(&self.roots)).await;
+        tools.into_iter().find(|tool| tool.spec().name == name).unwrap()
+    }
+
     pub(crate) async fn plan(
         &self,
         tool: &str,
         arguments: Value,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let tools = file_tools(Arc::clone(&self.roots)).await;
-        let tool: &Arc<dyn Tool> = tools.iter().find(|t| t.spec().name == tool).unwrap();
-        tool.plan(&arguments.to_string(), &context()).await
+        let tool = self.tool(tool).await;
+        tool.plan(read_arguments(tool.spec(), &arguments.to_string())?, &context()).await
     }
 
     pub(crate) async fn run(
@@ -92,7 +97,7 @@ impl Workspace {
     /// What the model reads of a call that succeeds.
     pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         let outcome = self.run(tool, arguments).await.unwrap();
-        outcome.content.iter().map(text_of).collect()
+        self.tool(tool).await.render(&outcome.value).iter().map(text_of).collect()
     }
 
     /// What the model reads of a call that fails, with the workspace's place taken out.

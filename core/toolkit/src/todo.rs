@@ -14,9 +14,9 @@ use bridle_model::ToolSpec;
 use bridle_session::{Content, TodoItem, TodoStatus};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, text_of};
 use crate::target::one_line;
 
 /// The most items of a list.
@@ -72,8 +72,6 @@ enum Status {
 
 impl Arguments for TodoArguments {
     const TOOL: &'static str = "todo";
-    const SHAPE: &'static str =
-        "{items: [{text, status: \"pending\" | \"in_progress\" | \"completed\"}]}";
 }
 
 impl TodoArguments {
@@ -117,9 +115,13 @@ impl Tool for Todo {
         &self.spec
     }
 
+    fn render(&self, value: &Value) -> Vec<Content> {
+        text_of(value)
+    }
+
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         Ok(Box::new(NewList(TodoArguments::decode(arguments)?.checked()?)))
@@ -185,11 +187,12 @@ impl PlannedCall for NewList {
 
     async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
         let value = json!({
+            "text": self.report(),
             "pending": self.count(TodoStatus::Pending),
             "in_progress": self.count(TodoStatus::InProgress),
             "completed": self.count(TodoStatus::Completed),
         });
-        let outcome = ToolOutcome::new(value, vec![Content::text(self.report())], self.display());
+        let outcome = ToolOutcome::new(value, self.display());
         Ok(ToolOutcome { changes: vec![SessionChange::Todo(self.0)], ..outcome })
     }
 }

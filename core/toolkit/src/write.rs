@@ -1,12 +1,9 @@
 //! `write`: a new file, or new content for a whole file.
 
-use bridle_agent::{Display, ToolFailure, ToolKind, ToolOutcome};
-use bridle_session::Content;
+use bridle_agent::{Display, ToolFailure, ToolKind};
 use bridle_world::files::{FileError, Text, Version};
-use bridle_world::path_text;
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +30,6 @@ pub(crate) struct WriteArguments {
 
 impl Arguments for WriteArguments {
     const TOOL: &'static str = "write";
-    const SHAPE: &'static str = "{path, content}";
 }
 
 impl FileArguments for WriteArguments {
@@ -41,7 +37,29 @@ impl FileArguments for WriteArguments {
     const VERB: &'static str = "Write";
     const KIND: ToolKind = ToolKind::Edit;
 
-    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall>, ToolFailure> {
+    type Value = Written;
+
+    fn render(Written { path, effect, bytes, diff, line_ends }: &Written) -> String {
+        let mut text = match effect {
+            Effect::Created => format!("Created {path} ({bytes} bytes).\n"),
+            Effect::Replaced => format!("Replaced {path}.\n{}\n", fenced("diff", diff)),
+            Effect::None => {
+                format!("{path} already has exactly this content; nothing was written.\n")
+            }
+        };
+        text.push_str(match line_ends {
+            LineEnds::AsGiven => "",
+            LineEnds::Kept => {
+                "The file keeps its CR LF line ends; LF in the content became CR LF.\n"
+            }
+            LineEnds::Lost => {
+                "Some lines of the file ended with CR LF; the new ones end with LF.\n"
+            }
+        });
+        text
+    }
+
+    fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let Self { path, content } = self;
         if path.ends_with('/') {
             return Err(ToolFailure::bad_arguments(format!(
@@ -80,7 +98,7 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
     Ok(PlannedWrite {
         change: Change::between(&target.path, &old.body, body),
         version: snapshot.version,
-        effect: if old.body == body { Effect::None } else { Effect::Replaces },
+        effect: if old.body == body { Effect::None } else { Effect::Replaced },
         line_ends,
         bytes: old.with_body(body).map_err(|why| target.unencodable(&why))?,
         target: target.clone(),
@@ -92,11 +110,24 @@ fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFai
     Ok(PlannedWrite {
         change: Change::creation(&target.path, &content),
         version: anchor,
-        effect: Effect::Creates,
+        effect: Effect::Created,
         line_ends: LineEnds::AsGiven,
         bytes: content.into_bytes(),
         target: target.clone(),
     })
+}
+
+/// What became of a file.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Written {
+    /// The file, relative to the working directory where it lies below it.
+    path: String,
+    effect: Effect,
+    /// How many bytes it has now.
+    bytes: usize,
+    /// What was replaced as a unified diff; empty for a new file.
+    diff: String,
+    line_ends: LineEnds,
 }
 
 struct PlannedWrite {
@@ -109,7 +140,8 @@ struct PlannedWrite {
 }
 
 /// What becomes of the line ends of a file that is replaced.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 enum LineEnds {
     /// They are those of the content.
     AsGiven,
@@ -133,51 +165,37 @@ impl LineEnds {
 }
 
 /// What the call does to the file.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 enum Effect {
-    Creates,
-    Replaces,
+    Created,
+    Replaced,
     /// The file has the content already.
     None,
 }
 
-impl FileCall for PlannedWrite {
+impl FileCall<Written> for PlannedWrite {
     fn target(&self) -> &Target {
         &self.target
     }
 
     fn display(&self) -> Display {
-        let verb = if self.effect == Effect::Creates { "Create" } else { "Write" };
+        let verb = if self.effect == Effect::Created { "Create" } else { "Write" };
         self.target.display_change(verb, &self.change)
     }
 
-    fn run(&self, _: &CancellationToken) -> Result<ToolOutcome, ToolFailure> {
-        let (shown, len) = (&self.target.shown, self.bytes.len());
+    fn run(&self, _: &CancellationToken) -> Result<Written, ToolFailure> {
         if self.effect != Effect::None {
             self.target.write(&self.version, &self.bytes)?;
         }
-        let mut text = match self.effect {
-            Effect::Creates => format!("Created {shown} ({len} bytes).\n"),
-            Effect::Replaces => {
-                format!("Replaced {shown}.\n{}\n", fenced("diff", &self.change.unified))
-            }
-            Effect::None => {
-                format!("{shown} already has exactly this content; nothing was written.\n")
-            }
-        };
-        text.push_str(match self.line_ends {
-            LineEnds::AsGiven => "",
-            LineEnds::Kept => {
-                "The file keeps its CR LF line ends; LF in the content became CR LF.\n"
-            }
-            LineEnds::Lost => {
-                "Some lines of the file ended with CR LF; the new ones end with LF.\n"
-            }
-        });
-        let created = self.effect == Effect::Creates;
-        let path = path_text(&self.target.path);
-        let value = json!({ "path": path, "created": created, "bytes": len });
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
+        let replaced = self.effect == Effect::Replaced;
+        Ok(Written {
+            path: self.target.shown.clone(),
+            effect: self.effect,
+            bytes: self.bytes.len(),
+            diff: if replaced { self.change.unified.clone() } else { String::new() },
+            line_ends: self.line_ends,
+        })
     }
 }
 

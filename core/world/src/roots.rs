@@ -76,6 +76,8 @@ pub struct Roots {
     cwd: PathBuf,
     extra: Vec<PathBuf>,
     excluded: Vec<PathBuf>,
+    /// Where results lie that were too large for the model to be shown whole.
+    results: Option<PathBuf>,
 }
 
 /// Where a resolved path stands.
@@ -133,7 +135,7 @@ pub enum ResolveError {
 impl Roots {
     /// Roots from canonical, absolute folders.
     pub fn new(cwd: PathBuf, extra: Vec<PathBuf>) -> Self {
-        Self { cwd, extra, excluded: Vec::new() }
+        Self { cwd, extra, excluded: Vec::new(), results: None }
     }
 
     /// Takes absolute folders out of the roots again, wherever they lie: Bridle's own home and
@@ -143,6 +145,27 @@ impl Roots {
         let resolved = folders.into_iter().map(|folder| follow(&folder).unwrap_or(folder));
         self.excluded.extend(resolved);
         self
+    }
+
+    /// Names the folder of kept results. Its files may be read like files in the roots although
+    /// they are outside, and nothing else of it ([`Roots::is_result`]).
+    pub fn with_results(mut self, folder: PathBuf) -> Self {
+        self.results = Some(follow(&folder).unwrap_or(folder));
+        self
+    }
+
+    /// Whether a resolved path is that of a kept result: a file named by a SHA-256 in a folder
+    /// named by its first two digits. Nobody guesses such a name, so a model knows only those
+    /// that it was told.
+    pub fn is_result(&self, resolved: &Path) -> bool {
+        let below = self.results.as_ref().and_then(|folder| resolved.strip_prefix(folder).ok());
+        let parts = below.map(|below| below.iter().map(OsStr::to_str).collect::<Vec<_>>());
+        let Some([Some(folder), Some(name)]) = parts.as_deref() else { return false };
+        let is_hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+        name.len() == 64
+            && name.chars().all(is_hex)
+            && folder.len() == 2
+            && name.starts_with(folder)
     }
 
     /// The working directory.
@@ -417,6 +440,22 @@ mod tests {
             let placement = roots.resolve(text).unwrap();
             assert_eq!(placement, Placement::Outside(f.base.join(real)));
         }
+    }
+
+    #[test]
+    fn a_kept_result_is_known_by_its_whole_name() {
+        let f = fixture();
+        let roots = f.roots.clone().with_results(f.base.join("outside"));
+        let hash = "ab".repeat(32);
+        let at = |path: &str| roots.is_result(&f.base.join("outside").join(path));
+        assert!(at(&format!("ab/{hash}")));
+        for path in [format!("cd/{hash}"), hash.clone(), format!("ab/{hash}/x"), "ab".to_owned()] {
+            assert!(!at(&path), "{path}");
+        }
+        assert!(!at(&format!("ab/{hash}.new")) && !at("secret") && !at(""));
+        assert!(!f.roots.is_result(&f.base.join("outside/ab").join(&hash)));
+        let placed = roots.resolve(&format!("../outside/ab/{hash}")).unwrap();
+        assert!(matches!(placed, Placement::Outside(_)), "nobody may write there: {placed:?}");
     }
 
     #[test]

@@ -1,27 +1,24 @@
 //! The tool calls of one answer: planned and judged in the model's order, run (overlapping where
 //! declared safe), and recorded in the model's order whatever finished first.
 
-use std::panic::AssertUnwindSafe;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bridle_session::{
-    Block, Content, MessageId, ToolCall, ToolCallId, ToolErrorCode, ToolResult, UserMessage,
-    UserSource,
-};
-use futures::FutureExt as _;
-use tokio::task::JoinHandle;
+use bridle_session::{Block, Content, ToolCall, ToolCallId, ToolErrorCode, ToolResult};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Driver;
+use super::body::{Ready, Running, failed};
 use super::gate::Passage;
 use super::halt::Halt;
 use super::spill::preview;
 use crate::display::{Display, ToolKind};
 use crate::guard::{RepeatGuard, Repeats};
-use crate::hooks::{Body, CallInfo, Ran, ToolFinished, ToolPost, ToolRun, Verdict};
-use crate::tool::{
-    Access, Concurrency, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolOutcome,
-};
+use crate::hooks::{CallInfo, ToolFinished};
+use crate::plant::Plant;
+use crate::schema::read_arguments;
+use crate::tool::{Concurrency, PlannedCall, Tool, ToolFailure, ToolOutcome};
 use crate::update::{AgentUpdate, ToolStatus};
 
 /// How many parallel-safe calls run at once.
@@ -56,6 +53,16 @@ pub(super) enum CallsEnd {
     Repeating(String),
 }
 
+/// The calls of one message that were taken up and have no result yet, in the model's order.
+struct Batch<'a> {
+    slots: VecDeque<Slot>,
+    /// One permit for each body that may run now.
+    room: Arc<Semaphore>,
+    guard: &'a mut RepeatGuard,
+    end: CallsEnd,
+    token: &'a CancellationToken,
+}
+
 /// A call on its way to its result.
 struct Slot {
     call: Call,
@@ -64,51 +71,66 @@ struct Slot {
 }
 
 enum State {
-    Running(Arc<CallInfo>, JoinHandle<Result<ToolOutcome, ToolFailure>>),
+    Running(Running),
     Refused(Box<ToolFailure>),
+}
+
+impl Slot {
+    fn refused(call: Call, display: Display, failure: ToolFailure) -> Self {
+        Self { call, display, state: State::Refused(Box::new(failure)) }
+    }
+
+    fn has_ended(&self) -> bool {
+        match &self.state {
+            State::Running(running) => running.body.is_finished(),
+            State::Refused(_) => true,
+        }
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn new(guard: &'a mut RepeatGuard, token: &'a CancellationToken) -> Self {
+        let room = Arc::new(Semaphore::new(PARALLEL_LIMIT));
+        Self { slots: VecDeque::new(), room, guard, end: CallsEnd::Done, token }
+    }
 }
 
 impl Driver {
     /// Runs the calls. Every one of them has a result on the log afterwards, also when the turn
     /// is cancelled, which is then reported as [`Halt::Cancelled`].
+    ///
+    /// A client sees results as the log gets them, in the model's order: what is shown can then
+    /// never be lost, and a replay shows the same.
     pub(super) async fn run_calls(
         &mut self,
         calls: Vec<Call>,
         guard: &mut RepeatGuard,
         token: &CancellationToken,
     ) -> Result<CallsEnd, Halt> {
-        let mut end = CallsEnd::Done;
-        let mut batch: Vec<Slot> = Vec::new();
         for call in &calls {
             self.announce(call).await;
         }
-        if let Err(halt) = self.run_each(calls, &mut batch, guard, &mut end, token).await {
-            self.give_up(batch).await;
+        let mut batch = Batch::new(guard, token);
+        if let Err(halt) = self.run_each(calls, &mut batch).await {
+            self.give_up(batch.slots).await;
             return Err(halt);
         }
-        if token.is_cancelled() { Err(Halt::Cancelled) } else { Ok(end) }
+        if token.is_cancelled() { Err(Halt::Cancelled) } else { Ok(batch.end) }
     }
 
-    async fn run_each(
-        &mut self,
-        calls: Vec<Call>,
-        batch: &mut Vec<Slot>,
-        guard: &mut RepeatGuard,
-        end: &mut CallsEnd,
-        token: &CancellationToken,
-    ) -> Result<(), Halt> {
+    async fn run_each(&mut self, calls: Vec<Call>, batch: &mut Batch<'_>) -> Result<(), Halt> {
         for call in calls {
-            self.take_up(call, batch, guard, end, token).await?;
+            self.take_up(call, batch).await?;
         }
-        self.settle_batch(batch, guard, end).await
+        self.settle_batch(batch).await
     }
 
     /// After the log failed: awaits the bodies that run, and ends every call that a client still
     /// sees open. Repair gives the log its results.
-    async fn give_up(&mut self, batch: Vec<Slot>) {
-        for slot in batch {
-            if let State::Running(_, body) = slot.state
-                && self.drive(body).await.is_err()
+    async fn give_up(&mut self, slots: VecDeque<Slot>) {
+        for slot in slots {
+            if let State::Running(running) = slot.state
+                && self.drive(running.body).await.is_err()
             {
                 tracing::error!(tool = slot.call.name, "a tool failed while its turn ended");
             }
@@ -121,7 +143,11 @@ impl Driver {
     }
 
     /// Gives every call of an answer that hit the output limit a result that says so.
-    pub(super) async fn refuse_cut_off_calls(&mut self, calls: Vec<Call>) -> Result<(), Halt> {
+    pub(super) async fn refuse_cut_off_calls(
+        &mut self,
+        calls: Vec<Call>,
+        token: &CancellationToken,
+    ) -> Result<(), Halt> {
         for call in calls {
             self.announce(&call).await;
             let display = self.outline(&call);
@@ -132,9 +158,10 @@ impl Driver {
                     .to_owned(),
                 display: None,
             };
-            let mut batch = vec![Slot { call, display, state: State::Refused(Box::new(failure)) }];
             let mut guard = RepeatGuard::default();
-            self.settle_batch(&mut batch, &mut guard, &mut CallsEnd::Done).await?;
+            let mut batch = Batch::new(&mut guard, token);
+            batch.slots.push_back(Slot::refused(call, display, failure));
+            self.settle_batch(&mut batch).await?;
         }
         Ok(())
     }
@@ -160,18 +187,10 @@ impl Driver {
 
     /// Plans, judges and starts one call. An exclusive call waits for the batch before it and is
     /// settled at once, so that the next one is planned on what it left behind.
-    async fn take_up(
-        &mut self,
-        call: Call,
-        batch: &mut Vec<Slot>,
-        guard: &mut RepeatGuard,
-        end: &mut CallsEnd,
-        token: &CancellationToken,
-    ) -> Result<(), Halt> {
+    async fn take_up(&mut self, call: Call, batch: &mut Batch<'_>) -> Result<(), Halt> {
         let display = self.outline(&call);
-        if token.is_cancelled() {
-            let state = State::Refused(Box::new(aborted_before()));
-            batch.push(Slot { call, display, state });
+        if batch.token.is_cancelled() {
+            batch.slots.push_back(Slot::refused(call, display, aborted_before()));
             return Ok(());
         }
         self.recorder.append(ToolCall {
@@ -179,17 +198,17 @@ impl Driver {
             name: call.name.clone(),
             arguments: call.arguments.clone(),
         })?;
-        let planned = match self.plan(&call, token).await {
+        let (tool, planned) = match self.plan(&call, batch.token).await {
             Ok(planned) => planned,
             Err(failure) => {
-                batch.push(Slot { call, display, state: State::Refused(Box::new(failure)) });
+                batch.slots.push_back(Slot::refused(call, display, failure));
                 return Ok(());
             }
         };
         let display = planned.display();
         let exclusive = planned.concurrency() == Concurrency::Exclusive;
-        if exclusive || batch.len() >= PARALLEL_LIMIT {
-            self.settle_batch(batch, guard, end).await?;
+        if exclusive {
+            self.settle_batch(batch).await?;
         }
         let info = Arc::new(CallInfo {
             id: call.id.clone(),
@@ -199,22 +218,23 @@ impl Driver {
             display: display.clone(),
             mode: self.mode,
         });
-        let state = match self.judge(&info, token).await? {
-            Passage::Run(grant) => self.start(info, planned, grant, token).await?,
-            Passage::Refuse(failure) => State::Refused(failure),
+        let state = match self.judge(&info, batch.token).await? {
+            Passage::Run(grant) => {
+                let ready = Ready { call: info, tool, planned, grant };
+                self.start(ready, &batch.room, batch.token).await?
+            }
+            Passage::Refuse(failure) => Err(failure),
         };
-        batch.push(Slot { call, display, state });
-        if exclusive {
-            self.settle_batch(batch, guard, end).await?;
-        }
-        Ok(())
+        let state = state.map_or_else(State::Refused, State::Running);
+        batch.slots.push_back(Slot { call, display, state });
+        if exclusive { self.settle_batch(batch).await } else { Ok(()) }
     }
 
     async fn plan(
         &mut self,
         call: &Call,
         token: &CancellationToken,
-    ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
+    ) -> Result<(Arc<dyn Tool>, Box<dyn PlannedCall>), ToolFailure> {
         if !self.offers(&call.name) {
             let known: Vec<_> = self.assembly.specs.iter().map(|spec| spec.name.as_str()).collect();
             return Err(no_tool(format!(
@@ -229,96 +249,36 @@ impl Driver {
                 call.name
             )));
         };
-        let arguments = call.arguments.clone();
+        let arguments = read_arguments(tool.spec(), &call.arguments)?;
         let context = self.tool_context(&call.id, token);
-        let plan = async move { Tool::plan(tool.as_ref(), &arguments, &context).await };
-        let handle = self.scope.tasks().spawn(plan);
-        self.drive(handle).await.unwrap_or_else(|_| Err(crashed(&call.name)))
-    }
-
-    /// Makes the intent durable if the body has effects, and starts the body.
-    async fn start(
-        &mut self,
-        call: Arc<CallInfo>,
-        planned: Box<dyn PlannedCall>,
-        grant: Grant,
-        token: &CancellationToken,
-    ) -> Result<State, Halt> {
-        if call.accesses.iter().any(has_effect) {
-            self.recorder.flush().await?;
+        let planning = Arc::clone(&tool);
+        let plan = async move { Tool::plan(planning.as_ref(), arguments, &context).await };
+        let task = self.scope.tasks().spawn(plan);
+        let abort = task.abort_handle();
+        match self.unless_cancelled(task, token).await {
+            Ok(planned) => Ok((tool, planned.unwrap_or_else(|_| Err(crashed(&call.name)))?)),
+            Err(_) => {
+                abort.abort();
+                Err(aborted_before())
+            }
         }
-        self.send(AgentUpdate::ToolCallUpdate {
-            id: call.id.clone(),
-            status: ToolStatus::Running,
-            display: Some(call.display.clone()),
-        })
-        .await;
-        let hooks = self.scope.hooks::<ToolRun>();
-        let context = self.tool_context(&call.id, token);
-        let body = Body { call: Arc::clone(&call), planned, grant, context };
-        let running = async move { hooks.run(body, Body::run).await };
-        Ok(State::Running(call, self.scope.tasks().spawn(running)))
-    }
-
-    fn tool_context(&self, call: &ToolCallId, token: &CancellationToken) -> ToolContext {
-        ToolContext { token: token.child_token(), progress: self.progress.sink(call.clone()) }
     }
 
     /// Awaits the running bodies and records every result in the model's order.
-    async fn settle_batch(
-        &mut self,
-        batch: &mut Vec<Slot>,
-        guard: &mut RepeatGuard,
-        end: &mut CallsEnd,
-    ) -> Result<(), Halt> {
+    async fn settle_batch(&mut self, batch: &mut Batch<'_>) -> Result<(), Halt> {
         // One by one: when the log fails, what still runs must be found in the batch and awaited.
-        while !batch.is_empty() {
-            let slot = batch.remove(0);
-            let outcome = match slot.state {
-                State::Refused(failure) => Err(*failure),
-                State::Running(call, body) => {
-                    let ran = self.drive(body).await;
-                    let outcome = ran.unwrap_or_else(|_| Err(crashed(&slot.call.name)));
-                    self.after_body(call, outcome).await
-                }
-            };
-            self.settle_call(&slot.call, slot.display, outcome, guard, end).await?;
+        while let Some(slot) = next_result(&mut batch.slots) {
+            self.settle_slot(slot, batch).await?;
         }
         Ok(())
     }
 
-    /// What the hooks make of a body that has run. They are waited for also after a cancel: the
-    /// call has its result then, and it is a true one.
-    async fn after_body(
-        &mut self,
-        call: Arc<CallInfo>,
-        outcome: Result<ToolOutcome, ToolFailure>,
-    ) -> Result<ToolOutcome, ToolFailure> {
-        let hooks = self.scope.hooks::<ToolPost>();
-        if hooks.is_empty() {
-            return outcome;
-        }
-        let (id, name) = (call.id.clone(), call.name.clone());
-        let hooked = hooks.run(Ran { call, outcome }, async |ran| Verdict::accept(ran.outcome));
-        match self.drive(AssertUnwindSafe(hooked).catch_unwind()).await {
-            Ok(Verdict { outcome, context }) => {
-                for (number, text) in context.into_iter().enumerate() {
-                    self.inject(UserMessage {
-                        id: MessageId::new(format!("after-{id}-{number}")),
-                        content: vec![Content::text(text)],
-                        source: UserSource::Context { name: "hook".to_owned() },
-                    });
-                }
-                outcome
-            }
-            Err(_) => {
-                tracing::error!(tool = name, "a tool-post hook panicked");
-                Err(ToolFailure::failed(
-                    "The call has run, but a check of its result failed inside Bridle, so the \
-                     result is not shown. Look at what it did before you repeat it.",
-                ))
-            }
-        }
+    async fn settle_slot(&mut self, slot: Slot, batch: &mut Batch<'_>) -> Result<(), Halt> {
+        let (outcome, content) = match slot.state {
+            State::Refused(failure) => failed(*failure),
+            State::Running(running) => self.finish(running, batch.token).await,
+        };
+        self.settle_call(&slot.call, slot.display, outcome, content, batch).await
     }
 
     async fn settle_call(
@@ -326,35 +286,35 @@ impl Driver {
         call: &Call,
         display: Display,
         outcome: Result<ToolOutcome, ToolFailure>,
-        guard: &mut RepeatGuard,
-        end: &mut CallsEnd,
+        content: Vec<Content>,
+        batch: &mut Batch<'_>,
     ) -> Result<(), Halt> {
         // Live output still waiting to be shown would overtake the result.
         self.progress.forget(&call.id);
         let mut changes = Vec::new();
-        let (content, error, mut display) = match outcome {
+        let (error, mut display) = match outcome {
             Ok(outcome) => {
-                if outcome.conclude && matches!(end, CallsEnd::Done) {
-                    *end = CallsEnd::Concluded;
+                if outcome.conclude && matches!(batch.end, CallsEnd::Done) {
+                    batch.end = CallsEnd::Concluded;
                 }
                 changes = outcome.changes;
-                (outcome.content, None, outcome.display)
+                (None, outcome.display)
             }
             Err(failure) => {
                 let display = failure
                     .display
-                    .unwrap_or_else(|| Display { text: Some(failure.message.clone()), ..display });
-                (vec![Content::text(failure.message)], Some(failure.code), display)
+                    .unwrap_or_else(|| Display { text: Some(failure.message), ..display });
+                (Some(failure.code), display)
             }
         };
         let mut content = self.bounded(content).await;
         display.text = display.text.map(|text| preview(&text));
-        match guard.count(&call.name, &call.arguments, &text_of(&content)) {
+        match batch.guard.count(&call.name, &call.arguments, &text_of(&content)) {
             Repeats::Fine => {}
             Repeats::Tell => content.push(Content::text(
                 "[This call was made three times with the same result. Try something else.]",
             )),
-            Repeats::End => *end = CallsEnd::Repeating(call.name.clone()),
+            Repeats::End => batch.end = CallsEnd::Repeating(call.name.clone()),
         }
         self.recorder.append(ToolResult {
             id: call.id.clone(),
@@ -380,9 +340,14 @@ impl Driver {
     }
 }
 
-/// Whether a body may change something or reach outside.
-fn has_effect(access: &Access) -> bool {
-    !matches!(access, Access::ReadInside | Access::ReadOutside(_))
+/// The slot whose result is recorded next.
+fn next_result(slots: &mut VecDeque<Slot>) -> Option<Slot> {
+    if Plant::CompletionOrder.is_in()
+        && let Some(ended) = slots.iter().position(Slot::has_ended)
+    {
+        return slots.remove(ended);
+    }
+    slots.pop_front()
 }
 
 pub(super) fn aborted_before() -> ToolFailure {
@@ -398,7 +363,7 @@ fn no_tool(message: String) -> ToolFailure {
 }
 
 /// A panic in a tool ends its call only.
-fn crashed(name: &str) -> ToolFailure {
+pub(super) fn crashed(name: &str) -> ToolFailure {
     tracing::error!(tool = name, "the tool panicked");
     ToolFailure::failed(format!(
         "The tool {name} failed inside Bridle; what it did before is unknown. Look before you \

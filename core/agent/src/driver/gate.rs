@@ -1,12 +1,13 @@
 //! The gate: whether one planned call may run, once.
 //!
-//! The policy first, then the hooks, then a person where one of them says so. Whatever is not a clear yes is a no;
-//! the grant it yields is consumed by exactly the call that was shown.
+//! The policy first, then the hooks, then a person where one of them says so, and after every yes
+//! the guards, which can only say no. Whatever is not a clear yes is a no; the grant it yields is
+//! consumed by exactly the call that was shown.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use bridle_session::{ApprovalAsked, ApprovalDecided, ToolErrorCode};
+use bridle_session::{ApprovalAsked, ApprovalDecided, EventData, ToolErrorCode};
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
@@ -17,8 +18,12 @@ use crate::approval::{Answer, Approver, Question, Subject};
 use crate::display::Display;
 use crate::hooks::{CallInfo, ToolPre};
 use crate::mode::Ruling;
-use crate::policy::PermissionPolicy;
+use crate::plant::Plant;
+use crate::policy::{CallGuard, Judgement, PermissionPolicy};
 use crate::tool::{Access, Grant, ToolFailure};
+
+/// What the model is told of a check that broke.
+const CHECK_FAILED: &str = "A check of this call failed inside Bridle, so it may not run.";
 
 /// What the gate says.
 pub(super) enum Passage {
@@ -36,15 +41,42 @@ impl Driver {
         call: &Arc<CallInfo>,
         token: &CancellationToken,
     ) -> Result<Passage, Halt> {
-        match self.ruling(call, token).await? {
-            Ruling::Allow => Ok(Passage::Run(grant(&call.accesses))),
-            Ruling::Deny(reason) => Ok(Passage::Refuse(denied(reason))),
-            Ruling::Ask(specials) => self.ask(call, &specials, token).await,
+        let passage = match self.ruling(call, token).await? {
+            Ruling::Allow => Passage::Run(grant(&call.accesses)),
+            Ruling::Deny(reason) => Passage::Refuse(denied(reason)),
+            Ruling::Ask(specials) => self.ask(call, &specials, token).await?,
+            Ruling::Cancel if token.is_cancelled() => Passage::Refuse(Box::new(aborted_before())),
             Ruling::Cancel => {
                 self.control.cancel("hook");
-                Ok(Passage::Refuse(Box::new(aborted_before())))
+                Passage::Refuse(Box::new(aborted_before()))
+            }
+        };
+        match passage {
+            Passage::Run(grant) => Ok(self.guard(call, grant, token).await),
+            refused => Ok(refused),
+        }
+    }
+
+    /// Lets the guards look at a call that may run otherwise. One that fails, or that is left with
+    /// a cancel, has not let it through.
+    async fn guard(
+        &mut self,
+        call: &Arc<CallInfo>,
+        grant: Grant,
+        token: &CancellationToken,
+    ) -> Passage {
+        for guard in self.scope.all::<dyn CallGuard>() {
+            let call = Arc::clone(call);
+            let checked = async move { guard.check(&call).await };
+            let checked = AssertUnwindSafe(checked).catch_unwind();
+            match self.unless_cancelled(checked, token).await {
+                Ok(Ok(Ok(()))) => {}
+                Ok(Ok(Err(reason))) => return Passage::Refuse(denied(reason)),
+                Ok(Err(_)) => return Passage::Refuse(denied(CHECK_FAILED.to_owned())),
+                Err(_) => return Passage::Refuse(Box::new(aborted_before())),
             }
         }
+        Passage::Run(grant)
     }
 
     /// The strictest of what the policy and the hooks say: no hook makes a call run that the policy
@@ -61,7 +93,20 @@ impl Driver {
                     .to_owned(),
             ));
         };
-        let ruling = policy.rule(call.mode, &call.accesses);
+        let Judgement { ruling, rule } = policy.rule(call);
+        if let Some(rule) = rule {
+            let (call, by) = (call.id.clone(), format!("rule: {rule}"));
+            match ruling {
+                Ruling::Allow => {
+                    self.recorder.append(ApprovalDecided { call, allowed: true, by })?;
+                }
+                Ruling::Deny(_) => {
+                    self.recorder.append(ApprovalDecided { call, allowed: false, by })?;
+                }
+                // The question names the rule.
+                Ruling::Ask(_) | Ruling::Cancel => {}
+            }
+        }
         let hooks = self.scope.hooks::<ToolPre>();
         if hooks.is_empty() {
             return Ok(ruling);
@@ -69,10 +114,13 @@ impl Driver {
         let inner = ruling.clone();
         let hooked = hooks.run(Arc::clone(call), async move |_| inner);
         let hooked = AssertUnwindSafe(hooked).catch_unwind();
-        let hooked = self.unless_cancelled(hooked, token).await?;
+        // A cancel leaves hooks that never answer; the call then was not let through.
+        let Ok(hooked) = self.unless_cancelled(hooked, token).await else {
+            return Ok(Ruling::Cancel);
+        };
         Ok(ruling.strictest(hooked.unwrap_or_else(|_| {
             tracing::error!(tool = call.name, "a tool-pre hook panicked");
-            Ruling::Deny("A check of this call failed inside Bridle, so it may not run.".to_owned())
+            Ruling::Deny(CHECK_FAILED.to_owned())
         })))
     }
 
@@ -82,6 +130,9 @@ impl Driver {
         specials: &[String],
         token: &CancellationToken,
     ) -> Result<Passage, Halt> {
+        if Plant::ReusedPermission.is_in() && self.has_said_yes() {
+            return Ok(Passage::Run(grant(&call.accesses)));
+        }
         let display = question_display(call.display.clone(), specials);
         let title = display.title.clone();
         let subject = subject(&call.accesses);
@@ -172,6 +223,14 @@ fn still_planning(no: Answer, plan: &Display) -> Box<ToolFailure> {
 
 fn subject(accesses: &[Access]) -> Subject {
     if accesses.contains(&Access::LeavePlan) { Subject::Plan } else { Subject::Call }
+}
+
+impl Driver {
+    /// Whether a person has allowed any call so far.
+    fn has_said_yes(&self) -> bool {
+        let mut events = self.recorder.session().events().iter();
+        events.any(|event| matches!(&event.data, EventData::ApprovalDecided(said) if said.allowed))
+    }
 }
 
 async fn put(approver: Option<Arc<dyn Approver>>, question: Question) -> Answer {

@@ -1,8 +1,10 @@
 //! What of a tool's result enters the log: all of it, or of a large one its two ends and the name
 //! of a blob that holds the whole.
 //!
-//! The blob is durable before the event that names it exists. Where it cannot be kept, the result
-//! says so.
+//! The blob is durable before the event that names it exists, and the model is told the path of its
+//! file, which `read` takes. Where it cannot be kept, the result says so.
+
+use std::path::PathBuf;
 
 use bridle_session::{BlobRef, Content};
 use bridle_store::{BlobStore, StoreError};
@@ -30,9 +32,19 @@ impl Driver {
             return content;
         }
         let whole = content.iter().filter_map(text_in).collect::<Vec<_>>().join("\n");
-        let preview = preview(&whole);
+        let mut preview = preview(&whole);
         let spilled = match self.keep(whole).await {
-            Ok(blob) => Content::Blob { blob, mime_type: "text/plain".to_owned(), preview },
+            Ok((blob, path)) => {
+                if let Some(path) = path {
+                    preview.push_str(&format!(
+                        "\n[The whole of it, {} bytes, is in {}. `read` what you need of it with \
+                         start_line and end_line.]",
+                        blob.bytes,
+                        path.display()
+                    ));
+                }
+                Content::Blob { blob, mime_type: "text/plain".to_owned(), preview }
+            }
             Err(why) => Content::text(format!(
                 "{preview}\n[What is omitted is lost: it could not be stored, because {why}.]"
             )),
@@ -41,10 +53,14 @@ impl Driver {
         [spilled].into_iter().chain(others).collect()
     }
 
-    async fn keep(&mut self, text: String) -> Result<BlobRef, String> {
+    async fn keep(&mut self, text: String) -> Result<(BlobRef, Option<PathBuf>), String> {
         let blobs = self.scope.get::<dyn BlobStore>();
         let blobs = blobs.ok_or("no store for it is active")?;
-        let put = tokio::task::spawn_blocking(move || blobs.put(text.as_bytes()));
+        let put = tokio::task::spawn_blocking(move || {
+            let blob = blobs.put(text.as_bytes())?;
+            let path = blobs.path(&blob);
+            Ok((blob, path))
+        });
         let kept: Result<Result<_, StoreError>, _> = self.drive(put).await;
         let kept = kept.map_err(|error| error.to_string())?;
         kept.map_err(|error| {

@@ -190,7 +190,7 @@ impl Driver {
     ) -> Result<Option<TurnEndReason>, Halt> {
         if matches!(stop, StopReason::MaxTokens | StopReason::ContextFull) {
             // The last call may be cut off in the middle of its arguments; none of them runs.
-            self.refuse_cut_off_calls(calls).await?;
+            self.refuse_cut_off_calls(calls, token).await?;
             return Ok(Some(TurnEndReason::MaxTokens));
         }
         if calls.is_empty() {

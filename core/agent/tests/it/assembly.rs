@@ -44,7 +44,7 @@ async fn rig(source: &Said) -> Rig {
         setup.add::<dyn ContextSource>("weather", Arc::new(source.clone()))
     });
     let tools: Vec<Arc<dyn bridle_agent::Tool>> =
-        vec![TestTool::new("look", Access::ReadInside, ok)];
+        vec![TestTool::new("look", Access::ReadInside("/ws".into()), ok)];
     Rig::start(Setting { extra, tools, ..Setting::default() }).await
 }
 

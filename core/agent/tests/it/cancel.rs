@@ -90,7 +90,7 @@ async fn an_open_question_is_withdrawn() {
 async fn a_running_body_is_awaited() {
     let started = Arc::new(Notify::new());
     let begun = Arc::clone(&started);
-    let slow = TestTool::new("slow", Access::ReadInside, move |context| {
+    let slow = TestTool::new("slow", Access::ReadInside("/ws".into()), move |context| {
         let begun = Arc::clone(&begun);
         async move {
             begun.notify_one();
@@ -120,7 +120,7 @@ async fn a_cancel_of_an_idle_session_changes_nothing() {
 
 #[tokio::test]
 async fn closing_ends_the_turn_and_refuses_more() {
-    let mut rig = Rig::new(vec![TestTool::new("read", Access::ReadInside, ok)]).await;
+    let mut rig = Rig::new(vec![TestTool::new("read", Access::ReadInside("/ws".into()), ok)]).await;
     let reached = Arc::new(Notify::new());
     rig.model.push(vec![Play::Hang(Arc::clone(&reached))]);
     rig.prompt("a");

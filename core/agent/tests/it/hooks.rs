@@ -41,7 +41,7 @@ pub(crate) fn on<P: HookPoint>(
 }
 
 /// The row of one listener.
-fn at<P: HookPoint>(
+pub(crate) fn at<P: HookPoint>(
     listener: impl for<'a> Fn(P::Input, Next<'a, P>) -> BoxFuture<'a, P::Output> + Send + Sync + 'static,
 ) -> Extra {
     let listener = on::<P>(listener);
@@ -61,7 +61,7 @@ fn told(text: &str) -> UserMessage {
 }
 
 fn reader() -> Vec<Arc<dyn Tool>> {
-    vec![TestTool::new("look", Access::ReadInside, ok)]
+    vec![TestTool::new("look", Access::ReadInside("/ws".into()), ok)]
 }
 
 fn writer(count: &Arc<AtomicU32>) -> Vec<Arc<dyn Tool>> {
@@ -255,7 +255,7 @@ async fn a_body_can_be_kept_from_running_or_be_ended_sooner() {
     let ran = Arc::new(AtomicU32::new(0));
     let waits = TestTool::new(
         "wait",
-        Access::ReadInside,
+        Access::ReadInside("/ws".into()),
         |context: bridle_agent::ToolContext| async move {
             context.token.cancelled().await;
             Err(ToolFailure::aborted("the deadline came"))
@@ -366,7 +366,7 @@ async fn a_model_source_can_be_swapped_between_prompts() {
 #[tokio::test]
 async fn a_tool_that_is_switched_off_is_refused_at_once_and_gone_in_the_next_series() {
     let mut rig = Rig::with(reader(), Mode::Ask, 5).await;
-    let extra_tool = TestTool::new("steps", Access::ReadInside, ok);
+    let extra_tool = TestTool::new("steps", Access::ReadInside("/ws".into()), ok);
     rig.model.push(calls(&[("1", "look", "{}")]));
     rig.model.push(text("done"));
     rig.run("one").await;

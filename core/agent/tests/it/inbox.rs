@@ -28,7 +28,7 @@ fn context(id: &str) -> UserMessage {
 fn gate() -> (Arc<TestTool>, Arc<Notify>, Arc<Notify>) {
     let (started, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begun, on) = (Arc::clone(&started), Arc::clone(&go));
-    let tool = TestTool::new("gate", Access::ReadInside, move |context| {
+    let tool = TestTool::new("gate", Access::ReadInside("/ws".into()), move |context| {
         let (begun, on) = (Arc::clone(&begun), Arc::clone(&on));
         async move {
             begun.notify_one();

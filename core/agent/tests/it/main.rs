@@ -16,6 +16,7 @@ mod inbox;
 mod model_failures;
 mod notes;
 mod outcomes;
+mod pipeline;
 mod plan;
 mod resume;
 mod rig;

@@ -114,7 +114,7 @@ async fn a_silent_model_is_asked_once_more_and_not_again() {
 
 #[tokio::test]
 async fn an_id_that_the_model_uses_twice_does_not_end_the_turn() {
-    let mut rig = Rig::new(vec![TestTool::new("look", Access::ReadInside, ok)]).await;
+    let mut rig = Rig::new(vec![TestTool::new("look", Access::ReadInside("/ws".into()), ok)]).await;
     rig.model.push(calls(&[("a", "look", "{}"), ("a", "look", r#"{"n":1}"#)]));
     rig.model.push(calls(&[("a", "look", r#"{"n":2}"#)]));
     rig.model.push(text("Done."));

@@ -9,15 +9,16 @@ use expect_test::expect;
 use crate::rig::{Rig, TestTool, calls, kinds, ok, text};
 
 fn changing(name: &str, change: SessionChange) -> Arc<dyn Tool> {
-    TestTool::with_outcome(name, Access::ReadInside, ok, move |outcome| {
+    TestTool::with_outcome(name, Access::ReadInside("/ws".into()), ok, move |outcome| {
         outcome.changes.push(change.clone());
     })
 }
 
 #[tokio::test]
 async fn a_tool_that_concludes_ends_the_turn_after_every_call_of_its_message() {
-    let last = TestTool::with_outcome("last", Access::ReadInside, ok, |o| o.conclude = true);
-    let other = TestTool::new("other", Access::ReadInside, ok);
+    let last =
+        TestTool::with_outcome("last", Access::ReadInside("/ws".into()), ok, |o| o.conclude = true);
+    let other = TestTool::new("other", Access::ReadInside("/ws".into()), ok);
     let mut rig = Rig::new(vec![last, other]).await;
     rig.model.push(calls(&[("c1", "last", "{}"), ("c2", "other", "{}")]));
     assert_eq!(rig.run("go").await.1, TurnOutcome::EndTurn);

@@ -16,7 +16,7 @@ fn exit() -> Arc<dyn Tool> {
 
 fn todo(status: TodoStatus) -> Arc<dyn Tool> {
     let item = TodoItem { text: "test".to_owned(), status };
-    TestTool::with_outcome("todo", Access::ReadInside, ok, move |outcome| {
+    TestTool::with_outcome("todo", Access::ReadInside("/ws".into()), ok, move |outcome| {
         outcome.changes.push(SessionChange::Todo(vec![item.clone()]));
     })
 }

@@ -18,7 +18,7 @@ fn large(bytes: usize) -> String {
 }
 
 fn returning(text: String) -> Vec<Arc<dyn Tool>> {
-    vec![TestTool::new("read", Access::ReadInside, move |_| {
+    vec![TestTool::new("read", Access::ReadInside("/ws".into()), move |_| {
         let text = text.clone();
         async move { Ok(text) }
     })]
@@ -81,7 +81,7 @@ async fn a_result_within_the_limit_is_kept_as_it_is() {
 #[tokio::test]
 async fn a_large_failure_is_kept_and_shown_in_part() {
     let whole = large(1_000_000);
-    let failing = TestTool::new("read", Access::ReadInside, {
+    let failing = TestTool::new("read", Access::ReadInside("/ws".into()), {
         let whole = whole.clone();
         move |_| {
             let failure = ToolFailure::failed(whole.clone());

@@ -78,7 +78,7 @@ async fn a_mode_denies_at_the_gate_without_asking() {
 async fn a_mode_changed_during_a_turn_holds_from_the_next_call_on() {
     let mode_is_set = Arc::new(tokio::sync::Notify::new());
     let wait = Arc::clone(&mode_is_set);
-    let slow = TestTool::new("slow", Access::ReadInside, move |_| {
+    let slow = TestTool::new("slow", Access::ReadInside("/ws".into()), move |_| {
         let wait = Arc::clone(&wait);
         async move {
             wait.notified().await;
@@ -104,7 +104,12 @@ async fn a_mode_changed_during_a_turn_holds_from_the_next_call_on() {
 async fn a_question_says_what_is_special_first() {
     let shell = TestTool::new(
         "shell",
-        Access::Run { network: true, unconfined: false, reason: Some("to fetch".into()) },
+        Access::Run {
+            command: "fetch".into(),
+            network: true,
+            unconfined: false,
+            reason: Some("to fetch".into()),
+        },
         ok,
     );
     let mut rig = Rig::new(vec![shell]).await;
@@ -139,7 +144,8 @@ async fn unknown_tools_and_broken_arguments_are_results_not_ends() {
 
 #[tokio::test]
 async fn a_panic_in_a_tool_ends_that_call_only() {
-    let bad = TestTool::new("bad", Access::ReadInside, |_| async { panic!("scripted") });
+    let bad =
+        TestTool::new("bad", Access::ReadInside("/ws".into()), |_| async { panic!("scripted") });
     let mut rig = Rig::new(vec![bad]).await;
     rig.model.push(calls(&[("c1", "bad", "{}")]));
     rig.model.push(text("Still here."));
@@ -154,7 +160,7 @@ async fn parallel_reads_overlap_and_results_stay_in_order() {
     let barrier = Arc::new(Barrier::new(2));
     let first_done = Arc::new(tokio::sync::Notify::new());
     let (b, d) = (Arc::clone(&barrier), Arc::clone(&first_done));
-    let one = TestTool::new("one", Access::ReadInside, move |_| {
+    let one = TestTool::new("one", Access::ReadInside("/ws".into()), move |_| {
         let (b, d) = (Arc::clone(&b), Arc::clone(&d));
         async move {
             b.wait().await;
@@ -162,7 +168,7 @@ async fn parallel_reads_overlap_and_results_stay_in_order() {
             Ok("first".to_owned())
         }
     });
-    let two = TestTool::new("two", Access::ReadInside, move |_| {
+    let two = TestTool::new("two", Access::ReadInside("/ws".into()), move |_| {
         let (b, d) = (Arc::clone(&barrier), Arc::clone(&first_done));
         async move {
             b.wait().await;
@@ -180,7 +186,7 @@ async fn parallel_reads_overlap_and_results_stay_in_order() {
 
 #[tokio::test]
 async fn going_round_in_circles_is_told_and_then_ended() {
-    let read = TestTool::new("read", Access::ReadInside, ok);
+    let read = TestTool::new("read", Access::ReadInside("/ws".into()), ok);
     let mut rig = Rig::new(vec![read]).await;
     for id in ["1", "2", "3", "4", "5", "6"] {
         rig.model.push(calls(&[(id, "read", "{}")]));
@@ -194,7 +200,7 @@ async fn going_round_in_circles_is_told_and_then_ended() {
 
 #[tokio::test]
 async fn a_failed_body_is_an_error_result_with_its_text() {
-    let bad = TestTool::new("bad", Access::ReadInside, |_| async {
+    let bad = TestTool::new("bad", Access::ReadInside("/ws".into()), |_| async {
         Err(ToolFailure::failed("no such file: x"))
     });
     let mut rig = Rig::new(vec![bad]).await;
@@ -207,10 +213,11 @@ async fn a_failed_body_is_an_error_result_with_its_text() {
 
 #[tokio::test]
 async fn calls_of_an_answer_that_hit_the_limit_do_not_run() {
-    let mut rig = Rig::new(vec![TestTool::new("read", Access::ReadInside, |_| async {
-        panic!("must not run")
-    })])
-    .await;
+    let mut rig =
+        Rig::new(vec![TestTool::new("read", Access::ReadInside("/ws".into()), |_| async {
+            panic!("must not run")
+        })])
+        .await;
     let mut answer = calls(&[("c1", "read", "{}")]);
     answer.pop();
     answer.push(crate::rig::Play::Chunk(bridle_model::Chunk::Stop(
@@ -226,7 +233,7 @@ async fn calls_of_an_answer_that_hit_the_limit_do_not_run() {
 async fn live_output_is_shown_while_a_call_runs() {
     let seen = Arc::new(tokio::sync::Notify::new());
     let wait = Arc::clone(&seen);
-    let loud = TestTool::new("loud", Access::ReadInside, move |context| {
+    let loud = TestTool::new("loud", Access::ReadInside("/ws".into()), move |context| {
         let wait = Arc::clone(&wait);
         async move {
             context.progress.show("half way".to_owned());

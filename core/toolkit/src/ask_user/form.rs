@@ -61,8 +61,6 @@ fn yes() -> bool {
 
 impl Arguments for AskUserArguments {
     const TOOL: &'static str = "ask_user";
-    const SHAPE: &'static str = "{questions: [{header, question, options?: [{label, \
-                                 description?}], multi_select?, own_words?}]}";
 }
 
 impl AskUserArguments {

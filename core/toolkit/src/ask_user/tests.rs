@@ -1,5 +1,6 @@
 //! What can be asked, and what each kind of reply means to the model.
 
+use bridle_agent::read_arguments;
 use bridle_session::ToolErrorCode;
 use expect_test::expect;
 
@@ -18,7 +19,7 @@ impl Asker for Says {
 async fn ask(arguments: Value, reply: FormReply) -> Result<ToolOutcome, ToolFailure> {
     let spec = AskUserArguments::spec(DESCRIPTION);
     let tool = AskUser { asker: Arc::new(Says(reply)), spec };
-    run(tool.plan(&arguments.to_string(), &context()).await?).await
+    run(tool.plan(read_arguments(tool.spec(), &arguments.to_string())?, &context()).await?).await
 }
 
 fn colour() -> Value {
@@ -27,8 +28,7 @@ fn colour() -> Value {
 }
 
 fn text(outcome: &ToolOutcome) -> &str {
-    let Content::Text { text } = &outcome.content[0] else { panic!("a text") };
-    text
+    outcome.value["text"].as_str().unwrap()
 }
 
 #[tokio::test]
@@ -75,10 +75,10 @@ async fn what_cannot_be_asked_is_refused_with_its_place() {
     let with = |question: Value| json!({ "questions": [question] });
     let option = json!({"label": "a"});
     for (arguments, says) in [
-        (json!({"questions": []}), "`questions` must be 1 to 4"),
+        (json!({"questions": []}), "`questions`: expected at least 1 items"),
         (
             json!({"questions": vec![json!({"header": "h", "question": "q"}); 5]}),
-            "`questions` must be 1 to 4",
+            "`questions`: expected at most 4 items",
         ),
         (with(json!({"header": "", "question": "q"})), "`questions[0].header`"),
         (with(json!({"header": "a\nb", "question": "q"})), "`questions[0].header`"),

@@ -16,16 +16,6 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// For programs.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::LineEnds => "line-ends",
-            Self::TrailingSpace => "trailing-space",
-            Self::LookAlikes => "look-alikes",
-        }
-    }
-
     /// What was taken as equal, for the model.
     pub(super) fn note(self) -> &'static str {
         match self {

@@ -4,26 +4,68 @@ use std::time::Duration;
 
 use bridle_agent::ToolFailure;
 use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::clean::clean;
 
-/// The output as plain text, then one line in brackets for each fact about the end.
-pub(super) fn text(finished: &Finished, timeout: Duration) -> String {
-    let mut text = finished.output.text(clean);
-    if text.is_empty() {
-        text.push_str("(no output)");
-    }
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    for fact in facts(finished, timeout) {
-        text.push_str(&format!("[{fact}]\n"));
-    }
-    text
+/// A command that has ended.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Report {
+    /// What it wrote, as plain text.
+    output: String,
+    /// How it ended, in words.
+    end: Vec<String>,
+    pub(super) facts: Facts,
 }
 
-fn facts(finished: &Finished, timeout: Duration) -> Vec<String> {
+/// How it ended, as data.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct Facts {
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    timed_out: bool,
+    cancelled: bool,
+    output_bytes: u64,
+    output_lines: u64,
+    omitted_bytes: u64,
+    ended_background_processes: usize,
+    left_processes: usize,
+}
+
+impl Report {
+    pub(super) fn of(finished: &Finished, timeout: Duration) -> Self {
+        let facts = Facts {
+            exit_code: finished.exit_code,
+            signal: finished.signal,
+            timed_out: finished.timed_out,
+            cancelled: finished.cancelled,
+            output_bytes: finished.output.total_bytes(),
+            output_lines: finished.output.total_lines(),
+            omitted_bytes: finished.output.omitted_bytes(),
+            ended_background_processes: finished.survivors,
+            left_processes: finished.left,
+        };
+        Self { output: finished.output.text(clean), end: end(finished, timeout), facts }
+    }
+
+    /// The output, then one line in brackets for each fact about the end.
+    pub(super) fn text(&self) -> String {
+        let mut text = self.output.clone();
+        if text.is_empty() {
+            text.push_str("(no output)");
+        }
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        for fact in &self.end {
+            text.push_str(&format!("[{fact}]\n"));
+        }
+        text
+    }
+}
+
+fn end(finished: &Finished, timeout: Duration) -> Vec<String> {
     let mut facts = Vec::new();
     if finished.timed_out {
         let (seconds, most) = (timeout.as_secs(), MAX_TIMEOUT.as_secs());
@@ -50,21 +92,6 @@ fn facts(finished: &Finished, timeout: Duration) -> Vec<String> {
         facts.push(format!("{} of its processes could not be ended and may go on", finished.left));
     }
     facts
-}
-
-/// The facts as data.
-pub(super) fn value(finished: &Finished) -> Value {
-    json!({
-        "exit_code": finished.exit_code,
-        "signal": finished.signal,
-        "timed_out": finished.timed_out,
-        "cancelled": finished.cancelled,
-        "output_bytes": finished.output.total_bytes(),
-        "output_lines": finished.output.total_lines(),
-        "omitted_bytes": finished.output.omitted_bytes(),
-        "ended_background_processes": finished.survivors,
-        "left_processes": finished.left,
-    })
 }
 
 /// A command that could not be run or followed, for the model.

@@ -1,6 +1,6 @@
 //! What a model may write, and what it is told.
 
-use bridle_agent::SessionChange;
+use bridle_agent::{SessionChange, read_arguments};
 use bridle_session::ToolErrorCode;
 use expect_test::{Expect, expect};
 
@@ -9,7 +9,7 @@ use crate::testing::{context, run};
 
 async fn write(arguments: serde_json::Value) -> Result<ToolOutcome, ToolFailure> {
     let tool = Todo { spec: TodoArguments::spec(DESCRIPTION) };
-    run(tool.plan(&arguments.to_string(), &context()).await?).await
+    run(tool.plan(read_arguments(tool.spec(), &arguments.to_string())?, &context()).await?).await
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_call_writes_the_whole_list() {
     assert_eq!(outcome.changes, [SessionChange::Todo(items)]);
     assert_eq!(outcome.display.title, "To-do list: 1 of 2 done");
     assert_eq!(outcome.display.text.unwrap(), "☑ look  \n▶ write\\nit");
-    let Content::Text { text } = &outcome.content[0] else { panic!("a text") };
+    let text = outcome.value["text"].as_str().unwrap();
     assert_eq!(text, "The list has 0 pending, 1 in progress, 1 completed.");
     let outcome = write(json!({"items": []})).await.unwrap();
     assert_eq!(outcome.changes, [SessionChange::Todo(Vec::new())]);
@@ -36,7 +36,7 @@ async fn a_call_writes_the_whole_list() {
 async fn two_items_in_progress_are_kept_and_remarked_on() {
     let item = json!({"text": "x", "status": "in_progress"});
     let outcome = write(json!({"items": [item, item]})).await.unwrap();
-    let Content::Text { text } = &outcome.content[0] else { panic!("a text") };
+    let text = outcome.value["text"].as_str().unwrap();
     assert!(text.ends_with("Keep only the item that you are working on in progress."), "{text}");
 }
 
@@ -62,5 +62,5 @@ async fn a_list_that_cannot_be_kept_leaves_the_old_one() {
     )
     .await;
     let failure = write(json!({"items": [{"text": "x", "status": "done"}]})).await.unwrap_err();
-    assert!(failure.message.contains("`pending`, `in_progress`, `completed`"), "{failure}");
+    assert!(failure.message.contains(r#""pending", "in_progress", "completed""#), "{failure}");
 }

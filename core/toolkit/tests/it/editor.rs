@@ -129,16 +129,20 @@ fn context() -> ToolContext {
     ToolContext { token: CancellationToken::new(), progress: Progress::none() }
 }
 
-async fn plan(session: &Scope, tool: &str, arguments: Value) -> Box<dyn PlannedCall> {
+fn named(session: &Scope, name: &str) -> Arc<dyn Tool> {
     let tools = session.all::<dyn Tool>();
-    let tool = tools.iter().find(|candidate| candidate.spec().name == tool).unwrap();
-    tool.plan(&arguments.to_string(), &context()).await.unwrap()
+    tools.into_iter().find(|tool| tool.spec().name == name).unwrap()
+}
+
+async fn plan(session: &Scope, tool: &str, arguments: Value) -> Box<dyn PlannedCall> {
+    let tool = named(session, tool);
+    tool.plan(arguments, &context()).await.unwrap()
 }
 
 async fn call(session: &Scope, tool: &str, arguments: Value) -> Result<String, ToolFailure> {
     let planned = plan(session, tool, arguments).await;
     let outcome = planned.run(Grant::for_tests(), context()).await?;
-    match outcome.content.as_slice() {
+    match named(session, tool).render(&outcome.value).as_slice() {
         [Content::Text { text }] => Ok(text.clone()),
         other => panic!("not one text: {other:?}"),
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// How many bytes of the beginning are kept.
-pub const HEAD_LIMIT: usize = 16 * 1024;
+pub const HEAD_LIMIT: usize = 4 * 1024 * 1024;
 
 /// How many bytes of the end are kept, besides the beginning.
 pub const TAIL_LIMIT: usize = 44 * 1024;

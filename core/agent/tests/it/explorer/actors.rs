@@ -128,9 +128,10 @@ struct SceneCall {
 }
 
 pub(super) fn tools(scene: &Scene) -> Vec<Arc<dyn Tool>> {
-    let run = Access::Run { network: false, unconfined: false, reason: None };
+    let run =
+        Access::Run { command: "run".into(), network: false, unconfined: false, reason: None };
     let put = Access::WriteInside("/ws/x".into());
-    [("look", Access::ReadInside), ("put", put), ("run", run)]
+    [("look", Access::ReadInside("/ws".into())), ("put", put), ("run", run)]
         .map(|(name, access)| {
             let schema = serde_json::value::to_raw_value(&serde_json::json!({"type": "object"}));
             let spec = ToolSpec {
@@ -151,11 +152,9 @@ impl Tool for SceneTool {
 
     async fn plan(
         &self,
-        arguments: &str,
+        parsed: serde_json::Value,
         context: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let parsed: serde_json::Value = serde_json::from_str(arguments)
-            .map_err(|error| ToolFailure::bad_arguments(error.to_string()))?;
         let says = match parsed["plan"].as_str() {
             None => Reply::Yes,
             Some("fail") => Reply::No,
@@ -173,7 +172,7 @@ impl Tool for SceneTool {
                 scene: self.scene.clone(),
                 name: self.spec.name.clone(),
                 access: self.access.clone(),
-                arguments: arguments.to_owned(),
+                arguments: parsed.to_string(),
                 body: parsed["body"].as_str().unwrap_or_default().to_owned(),
             })),
         }
@@ -196,7 +195,7 @@ impl PlannedCall for SceneCall {
 
     fn concurrency(&self) -> Concurrency {
         match self.access {
-            Access::ReadInside => Concurrency::Parallel,
+            Access::ReadInside(_) => Concurrency::Parallel,
             _ => Concurrency::Exclusive,
         }
     }
@@ -228,8 +227,7 @@ impl PlannedCall for SceneCall {
             reply => {
                 let text = if reply == Reply::Change { String::new() } else { self.arguments };
                 let display = Display::new(self.name, ToolKind::Other);
-                let content = vec![Content::text(text)];
-                let mut outcome = ToolOutcome::new(serde_json::Value::Null, content, display);
+                let mut outcome = ToolOutcome::new(text, display);
                 outcome.conclude = self.body == "last";
                 if self.body == "leave" {
                     outcome.changes.push(SessionChange::LeavePlan);
@@ -351,7 +349,7 @@ impl Around<ToolRun> for Scene {
 
 #[async_trait]
 impl Around<ToolPost> for Scene {
-    async fn around(&self, input: bridle_agent::Ran, next: Next<'_, ToolPost>) -> Verdict {
+    async fn around(&self, input: Arc<bridle_agent::Ran>, next: Next<'_, ToolPost>) -> Verdict {
         match self.passage(Point::ToolPost).await {
             Reply::No => Verdict::block("that may not be shown"),
             Reply::Change => {

@@ -106,14 +106,17 @@ pub(super) fn body(state: &mut State, arguments: &str, access: &Access) {
     if !state.ran.insert(arguments.to_owned()) {
         state.break_law(format!("a body ran twice: {arguments}"));
     }
-    let taken = |event: &EventData| matches!(event, EventData::ToolCall(call) if call.arguments == arguments);
+    // The driver hands on what it read, not the text.
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    let ran = read(arguments);
+    let taken = |event: &EventData| matches!(event, EventData::ToolCall(call) if read(&call.arguments) == ran);
     let events = state.mirror.events();
     let Some(at) = events.iter().position(|event| taken(&event.data)) else {
         return state.break_law(format!("a body ran whose call is not on the log: {arguments}"));
     };
     let EventData::ToolCall(call) = &events[at].data else { return };
     let id = call.id.clone();
-    if *access == Access::ReadInside {
+    if matches!(access, Access::ReadInside(_)) {
         return;
     }
     let (before, since) = events.split_at(at);

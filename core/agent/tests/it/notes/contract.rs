@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use bridle_agent::{Grant, Progress, PromptSection, Tool, ToolContext, ToolFailure};
+use bridle_agent::{
+    Grant, Progress, PromptSection, Tool, ToolContext, ToolFailure, read_arguments,
+};
 use bridle_compose::{Plugins, Row, RowState, Scope, TaskSet};
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -61,9 +63,11 @@ async fn call(scope: &Scope, name: &str, arguments: Value) -> Result<(Value, Str
     let tools = scope.all::<dyn Tool>();
     let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
     let context = ToolContext { token: CancellationToken::new(), progress: Progress::none() };
-    let planned = tool.plan(&arguments.to_string(), &context).await?;
+    let arguments = read_arguments(tool.spec(), &arguments.to_string())?;
+    let planned = tool.plan(arguments, &context).await?;
     let outcome = planned.run(Grant::for_tests(), context).await?;
-    Ok((outcome.value, flat(&outcome.content)))
+    let content = tool.render(&outcome.value);
+    Ok((outcome.value, flat(&content)))
 }
 
 async fn reason(row: Row) -> String {
@@ -104,8 +108,8 @@ async fn arguments_fail_at_the_schema_at_the_rule_or_at_the_notes() {
         writeln!(said, "{:?}: {failure}", failure.code).unwrap();
     }
     expect![[r#"
-        BadArguments: missing field `id` at line 1 column 2
-        BadArguments: invalid type: integer `42`, expected a string at line 1 column 8
+        BadArguments: The arguments of `read_note` do not fit as a whole: the property `id` is missing. Nothing was done.
+        BadArguments: The arguments of `read_note` do not fit at `id`: expected a string, found 42. Nothing was done.
         BadArguments: "../private" is no id of a note
         Failed: There is no note "absent".
     "#]]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 const MAX_NOTES: usize = 100;
 const MAX_ID_CHARS: usize = 64;
@@ -20,7 +20,7 @@ const MAX_TEXT_CHARS: usize = 8192;
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// One note.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Note {
     pub(super) id: String,

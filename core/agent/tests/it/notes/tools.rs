@@ -13,12 +13,12 @@ use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
 use bridle_session::Content;
 use schemars::JsonSchema;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::to_raw_value;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::store::{NoteStore, is_id};
+use super::store::{Note, NoteStore, is_id};
 
 /// The consumer of the notes.
 pub(super) struct NoteTools;
@@ -63,13 +63,19 @@ trait NoteCall: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     const NAME: &'static str;
     const DESCRIPTION: &'static str;
 
+    /// The value of a call.
+    type Value: Serialize + DeserializeOwned + JsonSchema;
+
     /// What the schema cannot say.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// What programs read, and what the model reads.
-    async fn answer(&self, notes: &Notes) -> Result<(Value, String), ToolFailure>;
+    /// What programs read.
+    async fn answer(&self, notes: &Notes) -> Result<Self::Value, ToolFailure>;
+
+    /// What the model reads of that.
+    fn read(value: Self::Value) -> String;
 }
 
 /// Shows which notes contain a text.
@@ -85,17 +91,31 @@ impl NoteCall for SearchNotes {
     const NAME: &'static str = "search_notes";
     const DESCRIPTION: &'static str = "Finds notes; shows only how each begins.";
 
-    async fn answer(&self, notes: &Notes) -> Result<(Value, String), ToolFailure> {
+    type Value = Found;
+
+    async fn answer(&self, notes: &Notes) -> Result<Found, ToolFailure> {
+        let preview = |text: String| text.chars().take(notes.preview_chars).collect();
         let found = notes.store.search(&self.query).await;
-        let preview = |text: &str| text.chars().take(notes.preview_chars).collect::<String>();
-        let matches: Vec<Value> = found
-            .iter()
-            .map(|note| json!({ "id": note.id, "preview": preview(&note.text) }))
-            .collect();
-        let value = json!({ "matches": matches });
-        let text = value.to_string();
-        Ok((value, text))
+        let matches = found.into_iter().map(|n| Match { id: n.id, preview: preview(n.text) });
+        Ok(Found { matches: matches.collect() })
     }
+
+    fn read(found: Found) -> String {
+        json!(found).to_string()
+    }
+}
+
+/// The notes that contain a text.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Found {
+    matches: Vec<Match>,
+}
+
+/// How one of them begins.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Match {
+    id: String,
+    preview: String,
 }
 
 /// Gives the text of one note.
@@ -115,12 +135,15 @@ impl NoteCall for ReadNote {
         if is_id(&self.id) { Ok(()) } else { Err(format!("{:?} is no id of a note", self.id)) }
     }
 
-    async fn answer(&self, notes: &Notes) -> Result<(Value, String), ToolFailure> {
+    type Value = Note;
+
+    async fn answer(&self, notes: &Notes) -> Result<Note, ToolFailure> {
         let note = notes.store.read(&self.id).await;
-        let note =
-            note.ok_or_else(|| ToolFailure::failed(format!("There is no note {:?}.", self.id)))?;
-        let text = format!("[{}] {}", note.id, note.text);
-        Ok((json!({ "id": note.id, "text": note.text }), text))
+        note.ok_or_else(|| ToolFailure::failed(format!("There is no note {:?}.", self.id)))
+    }
+
+    fn read(note: Note) -> String {
+        format!("[{}] {}", note.id, note.text)
     }
 }
 
@@ -130,12 +153,14 @@ fn tool<C: NoteCall>(notes: Arc<Notes>) -> Arc<dyn Tool> {
         description: C::DESCRIPTION.to_owned(),
         input_schema: to_raw_value(&schemars::schema_for!(C)).unwrap(),
     };
-    Arc::new(NoteTool::<C> { notes, spec, call: PhantomData })
+    let values = to_raw_value(&schemars::schema_for!(C::Value)).unwrap();
+    Arc::new(NoteTool::<C> { notes, spec, values, call: PhantomData })
 }
 
 struct NoteTool<C> {
     notes: Arc<Notes>,
     spec: ToolSpec,
+    values: Box<RawValue>,
     call: PhantomData<fn() -> C>,
 }
 
@@ -145,12 +170,20 @@ impl<C: NoteCall> Tool for NoteTool<C> {
         &self.spec
     }
 
+    fn value_schema(&self) -> Option<&RawValue> {
+        Some(&self.values)
+    }
+
+    fn render(&self, value: &Value) -> Vec<Content> {
+        vec![Content::text(C::read(C::Value::deserialize(value).unwrap()))]
+    }
+
     async fn plan(
         &self,
-        arguments: &str,
+        arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let call: C = serde_json::from_str(arguments)
+        let call: C = serde_json::from_value(arguments)
             .map_err(|error| ToolFailure::bad_arguments(error.to_string()))?;
         call.check().map_err(ToolFailure::bad_arguments)?;
         Ok(Box::new(Planned { call, notes: Arc::clone(&self.notes) }))
@@ -173,7 +206,7 @@ impl<C: NoteCall> PlannedCall for Planned<C> {
     }
 
     fn access(&self) -> Vec<Access> {
-        vec![Access::ReadInside]
+        vec![Access::ReadInside("/ws".into())]
     }
 
     fn concurrency(&self) -> Concurrency {
@@ -181,7 +214,7 @@ impl<C: NoteCall> PlannedCall for Planned<C> {
     }
 
     async fn run(self: Box<Self>, _: Grant, _: ToolContext) -> Result<ToolOutcome, ToolFailure> {
-        let (value, text) = self.call.answer(&self.notes).await?;
-        Ok(ToolOutcome::new(value, vec![Content::text(text)], self.display()))
+        let value = self.call.answer(&self.notes).await?;
+        Ok(ToolOutcome::new(json!(value), self.display()))
     }
 }

@@ -224,14 +224,15 @@ async fn checkpoint_5_a_cold_read_equals_the_live_events() {
 async fn an_unloaded_tool_is_refused_at_the_gate_then_gone_and_back_when_it_is_mounted_again() {
     let (paused, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (reached, wait) = (Arc::clone(&paused), Arc::clone(&go_on));
-    let pause: Arc<dyn Tool> = TestTool::new("pause", Access::ReadInside, move |_| {
-        let (reached, wait) = (Arc::clone(&reached), Arc::clone(&wait));
-        async move {
-            reached.notify_one();
-            wait.notified().await;
-            Ok("on".to_owned())
-        }
-    });
+    let pause: Arc<dyn Tool> =
+        TestTool::new("pause", Access::ReadInside("/ws".into()), move |_| {
+            let (reached, wait) = (Arc::clone(&reached), Arc::clone(&wait));
+            async move {
+                reached.notify_one();
+                wait.notified().await;
+                Ok("on".to_owned())
+            }
+        });
     let rows = vec![memory(&some_notes()), consumer()];
     let mut rig = Rig::start(Setting { tools: vec![pause], ..setting(rows) }).await;
     let read = |call| calls(&[(call, "read_note", r#"{"id":"session"}"#)]);

@@ -9,8 +9,11 @@ use tokio::sync::{Notify, Semaphore};
 /// From here on a sleep watches over something and is no pause.
 const WATCH: Duration = Duration::from_secs(30);
 
+/// The driver's patience with a body that was told to end; it watches, too.
+const GRACE: Duration = Duration::from_secs(10);
+
 /// A clock that the script moves. Its sleeps end at once, or never when it is told to hold; those
-/// of 30 s and more end as often as the test said before.
+/// that watch over something end as often as the test said before.
 #[derive(Clone)]
 pub(crate) struct TestClock {
     pub(crate) watches: Arc<Semaphore>,
@@ -43,7 +46,7 @@ impl Clock for TestClock {
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {
-        if duration >= WATCH {
+        if duration >= WATCH || duration == GRACE {
             let watches = Arc::clone(&self.watches);
             return Box::pin(async move { watches.acquire().await.unwrap().forget() });
         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_agent::{
@@ -10,6 +11,8 @@ use bridle_agent::{
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
 
 /// Answers questions from a list; when it is empty it never answers.
@@ -40,8 +43,11 @@ type Body = Arc<
 >;
 
 /// A tool whose body is a closure.
+#[derive(Clone)]
 pub(crate) struct TestTool {
     spec: ToolSpec,
+    values: Option<Box<RawValue>>,
+    deadline: Option<Duration>,
     access: Vec<Access>,
     concurrency: Concurrency,
     body: Body,
@@ -72,7 +78,7 @@ impl TestTool {
         R: Future<Output = Result<String, ToolFailure>> + Send + 'static,
     {
         let concurrency = match access {
-            Access::ReadInside => Concurrency::Parallel,
+            Access::ReadInside(_) => Concurrency::Parallel,
             _ => Concurrency::Exclusive,
         };
         Arc::new(Self {
@@ -84,11 +90,34 @@ impl TestTool {
                 )
                 .unwrap(),
             },
+            values: None,
+            deadline: None,
             access: vec![access],
             concurrency,
             body: Arc::new(move |context| Box::pin(body(context))),
             finish: Arc::new(finish),
         })
+    }
+}
+
+/// What else a tool may promise.
+impl TestTool {
+    /// Its arguments fit this schema.
+    pub(crate) fn taking(mut self: Arc<Self>, schema: &Value) -> Arc<Self> {
+        Arc::make_mut(&mut self).spec.input_schema = to_raw_value(schema).unwrap();
+        self
+    }
+
+    /// Its values fit this schema.
+    pub(crate) fn yielding(mut self: Arc<Self>, schema: &Value) -> Arc<Self> {
+        Arc::make_mut(&mut self).values = Some(to_raw_value(schema).unwrap());
+        self
+    }
+
+    /// Its bodies have this long.
+    pub(crate) fn within(mut self: Arc<Self>, deadline: Duration) -> Arc<Self> {
+        Arc::make_mut(&mut self).deadline = Some(deadline);
+        self
     }
 }
 
@@ -98,15 +127,23 @@ impl Tool for TestTool {
         &self.spec
     }
 
+    fn value_schema(&self) -> Option<&RawValue> {
+        self.values.as_deref()
+    }
+
+    fn render(&self, value: &Value) -> Vec<Content> {
+        assert_ne!(value, "panic", "as planned");
+        vec![Content::text(value.as_str().unwrap())]
+    }
+
     async fn plan(
         &self,
-        arguments: &str,
+        _arguments: serde_json::Value,
         _context: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        serde_json::from_str::<serde_json::Map<_, _>>(arguments)
-            .map_err(|error| ToolFailure::bad_arguments(error.to_string()))?;
         Ok(Box::new(TestCall {
             name: self.spec.name.clone(),
+            deadline: self.deadline,
             access: self.access.clone(),
             concurrency: self.concurrency,
             body: Arc::clone(&self.body),
@@ -121,6 +158,7 @@ impl Tool for TestTool {
 
 struct TestCall {
     name: String,
+    deadline: Option<Duration>,
     access: Vec<Access>,
     concurrency: Concurrency,
     body: Body,
@@ -137,6 +175,10 @@ impl PlannedCall for TestCall {
         self.access.clone()
     }
 
+    fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
     fn concurrency(&self) -> Concurrency {
         self.concurrency
     }
@@ -148,8 +190,7 @@ impl PlannedCall for TestCall {
     ) -> Result<ToolOutcome, ToolFailure> {
         let text = (self.body)(context).await?;
         let display = Display::new(format!("done {}", self.name), ToolKind::Other);
-        let value = serde_json::Value::Null;
-        let mut outcome = ToolOutcome::new(value, vec![Content::text(text)], display);
+        let mut outcome = ToolOutcome::new(text, display);
         (self.finish)(&mut outcome);
         Ok(outcome)
     }

@@ -140,7 +140,7 @@ async fn cancelled_while_asking() {
 async fn cancelled_while_running() {
     let started = Arc::new(Notify::new());
     let begun = Arc::clone(&started);
-    let slow = TestTool::new("slow", Access::ReadInside, move |context| {
+    let slow = TestTool::new("slow", Access::ReadInside("/ws".into()), move |context| {
         let begun = Arc::clone(&begun);
         async move {
             begun.notify_one();
@@ -200,7 +200,7 @@ async fn cancelled_while_committing() {
     let pace = Arc::new(Semaphore::new(1));
     let store = Arc::new(MemoryStore::paced(Arc::clone(&pace)));
     let tools: Vec<Arc<dyn bridle_agent::Tool>> =
-        vec![TestTool::new("look", Access::ReadInside, ok)];
+        vec![TestTool::new("look", Access::ReadInside("/ws".into()), ok)];
     let mut rig = Rig::start(Setting { tools, store, ..Setting::default() }).await;
     rig.model.push(calls(&[("c1", "look", "{}")]));
     rig.prompt("go");

@@ -118,7 +118,7 @@ async fn failed_in_the_middle_of_the_text() {
 
 #[tokio::test]
 async fn failed_in_the_plan_of_a_tool() {
-    let look = TestTool::new("look", Access::ReadInside, ok);
+    let look = TestTool::new("look", Access::ReadInside("/ws".into()), ok);
     let mut rig = Rig::new(vec![look]).await;
     rig.model.push(calls(&[("c1", "look", "{"), ("c2", "look", "{}")]));
     rig.model.push(text("I see."));
@@ -159,7 +159,7 @@ async fn failed_in_the_plan_of_a_tool() {
           system
           user: go
           assistant: <look c1> <look c2>
-          result c1: EOF while parsing an object at line 1 column 1
+          result c1: The arguments of `look` are not valid JSON: EOF while parsing an object at line 1 column 1. Nothing was done.
           result c2: fine
           assistant: I see.
           user: and now?
@@ -169,10 +169,10 @@ async fn failed_in_the_plan_of_a_tool() {
 
 #[tokio::test]
 async fn failed_in_the_body_of_a_tool() {
-    let fails = TestTool::new("fails", Access::ReadInside, |_| async {
+    let fails = TestTool::new("fails", Access::ReadInside("/ws".into()), |_| async {
         Err(ToolFailure::failed("no such file"))
     });
-    let panics = TestTool::new("panics", Access::ReadInside, |_| async {
+    let panics = TestTool::new("panics", Access::ReadInside("/ws".into()), |_| async {
         planned();
         Ok(String::new())
     });
@@ -267,7 +267,8 @@ async fn failed_in_a_hook_after_a_tool() {
             next.run(input).await
         })
     });
-    let tools: Vec<Arc<dyn Tool>> = vec![TestTool::new("look", Access::ReadInside, ok)];
+    let tools: Vec<Arc<dyn Tool>> =
+        vec![TestTool::new("look", Access::ReadInside("/ws".into()), ok)];
     let mut rig = Rig::start(Setting { tools, extra, ..Setting::default() }).await;
     rig.model.push(calls(&[("c1", "look", "{}"), ("c2", "look", "{}")]));
     rig.model.push(text("I see."));

@@ -21,7 +21,7 @@ async fn parallel_tools_finishing_in_every_order() {
         let names = ["one", "two", "three"];
         let tools = names.iter().zip(&gates).map(|(name, (go, done))| {
             let (go, done) = (Arc::clone(go), Arc::clone(done));
-            TestTool::new(name, Access::ReadInside, move |_| {
+            TestTool::new(name, Access::ReadInside("/ws".into()), move |_| {
                 let (go, done) = (Arc::clone(&go), Arc::clone(&done));
                 async move {
                     go.notified().await;
