@@ -72,7 +72,13 @@ pub(super) fn read(path: &Path, kind: FileKind) -> FileLayer {
     let text = match read_text(path) {
         Ok(Some(text)) => text,
         Ok(None) => return FileLayer::default(),
-        Err(problem) => return FileLayer { entries: Vec::new(), problems: vec![problem] },
+        // It may have held rules.
+        Err(problem) => {
+            let source = Source::File { path: path.to_owned(), line: 1 };
+            let faulty = Entry { setting: Setting::FaultyRules, source };
+            let entries = (kind == FileKind::Config).then_some(faulty).into_iter().collect();
+            return FileLayer { entries, problems: vec![problem] };
+        }
     };
     let mut layer = parse(&text, path, kind);
     let holds_key = |entry: &Entry| matches!(entry.setting, Setting::ApiKey(..));
@@ -129,6 +135,10 @@ fn open_to_others(_: &Path) -> Option<u32> {
 pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader { text, path, kind, entries: Vec::new(), problems: Vec::new() };
+    // What the parser passed over may have been a rule.
+    if !errors.is_empty() && text.contains("permissions") {
+        reader.entry(0, Setting::FaultyRules);
+    }
     for error in errors {
         let start = error.span().map_or(0, |span| span.start);
         reader.problem(start, &format!("{}; the rest of the file is used", error.message()));

@@ -168,7 +168,8 @@ fn a_key_in_a_file_that_others_can_read_is_not_used() {
 fn a_folder_in_the_place_of_the_file_is_a_problem_not_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let layer = super::read(folder.path(), FileKind::Config);
-    assert_eq!(layer.entries.len(), 0);
+    let [entry] = layer.entries.as_slice() else { panic!("{:?}", layer.entries) };
+    assert!(matches!(entry.setting, Setting::FaultyRules), "it may have held rules");
     assert!(layer.problems.concat().contains("is not a regular file"), "{:?}", layer.problems);
 }
 
@@ -181,4 +182,38 @@ fn a_link_to_nothing_is_a_problem_and_a_missing_file_is_none() {
     std::os::unix::fs::symlink("gone/config.toml", &path).unwrap();
     let problems = super::read(&path, FileKind::Config).problems.concat();
     assert!(problems.contains("config.toml: is a link to nothing"), "{problems}");
+}
+
+#[test]
+fn rules_are_read_and_what_is_no_rule_is_named_and_told_to_the_policy() {
+    check(
+        "[permissions]\nallow = [\n  \"write /w/**\",\n  \"write w\",\n  3,\n]\ndeny = \"run rm\"\n\
+         alow = []\n",
+        FileKind::Config,
+        &expect![[r#"
+            Rule(Rule { effect: Allow, target: Write(Pattern(["w", "**"])), text: "write /w/**" }) from c.toml:3
+            FaultyRules from c.toml:1
+            ! c.toml:4: `w`: the path must be absolute, without `.`, `..`, empty parts or a slash at the end; until it is right, no rule allows anything and changes ask
+            ! c.toml:5: `allow` must be a list of rules in quotes; ignored
+            ! c.toml:7: `deny` must be a list of rules in quotes; ignored
+            ! c.toml:8: unknown key `alow`, ignored; did you mean `allow`?
+        "#]],
+    );
+    check(
+        "[permissions]\ndeny = [\"run rm\", \"read /x\n]\n",
+        FileKind::Config,
+        &expect![[r#"
+        FaultyRules from c.toml:1
+        Rule(Rule { effect: Deny, target: Run(CommandRule { text: "rm", words: Some(["rm"]), open: false }), text: "run rm" }) from c.toml:2
+        Rule(Rule { effect: Deny, target: Read(Pattern(["x"])), text: "read /x" }) from c.toml:2
+        ! c.toml:2: invalid basic string, expected `"`; the rest of the file is used
+    "#]],
+    );
+    check(
+        "[permissions]\ndeny = [\"run rm ...\"]\n",
+        FileKind::Config,
+        &expect![[r#"
+        Rule(Rule { effect: Deny, target: Run(CommandRule { text: "rm", words: Some(["rm"]), open: true }), text: "run rm ..." }) from c.toml:2
+    "#]],
+    );
 }
