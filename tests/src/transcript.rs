@@ -13,7 +13,7 @@ use crate::trace::{Direction, Trace};
 impl Trace {
     /// The trace for a snapshot: `>` is the client, `<` is the agent. The folders of `place`
     /// become `$WORKSPACE` and `$HOME`, ids become `$ID1`, `$ID2` … in the order in which they
-    /// appear, token counts `$N`, and times `$TIME`.
+    /// appear, token counts and what they cost `$N`, and times `$TIME`.
     pub fn transcript(&self, place: &Place) -> String {
         let mut names = Names::new(place);
         let mut lines: Vec<(Direction, Value)> = Vec::new();
@@ -72,6 +72,7 @@ impl Names {
                 for (key, member) in members.iter_mut() {
                     match key.as_str() {
                         "used" if member.is_u64() => *member = "$N".into(),
+                        "amount" if member.is_f64() => *member = "$N".into(),
                         "version" => *member = "$VERSION".into(),
                         "updatedAt" => *member = "$TIME".into(),
                         _ => self.replace_in(member),

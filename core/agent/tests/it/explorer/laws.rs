@@ -147,11 +147,11 @@ pub(super) fn body(state: &mut State, arguments: &str, access: &Access) {
 }
 
 /// What the stored log of a closed session must be. Closing fails when something is not on the
-/// disk, and only then.
-pub(super) fn log(state: &mut State, failures: &[Failure]) {
+/// disk, and only then; on a disk that is gone it may also fail with nothing left to write.
+pub(super) fn log(state: &mut State, failures: &[Failure], disk_is_gone: bool) {
     let stored = stored(state).unwrap_or_else(|| Session::new(header()));
     let is_whole = stored.len() == state.mirror.len();
-    if failures.is_empty() != is_whole {
+    if failures.is_empty() != is_whole && !(is_whole && disk_is_gone) {
         state.break_law(format!("closing said {failures:?}"));
     }
     if !is_whole {

@@ -310,7 +310,7 @@ impl World {
         }
         let cancels = state.cancels;
         if state.broken.is_empty() {
-            laws::log(&mut state, said);
+            laws::log(&mut state, said, self.disk_is_gone);
             let whole = !self.dropped;
             let seen = laws::Seen { updates: &self.seen, sent: &self.sent, whole, cancels };
             laws::updates(&seen, &state.mirror).into_iter().for_each(|law| state.break_law(law));
