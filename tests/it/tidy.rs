@@ -151,6 +151,46 @@ fn faults_of_source(path: &str, text: &str) -> Vec<String> {
     wrong
 }
 
+/// Where processes start, and why there.
+const STARTERS: [(&str, &str); 4] = [
+    ("core/world/src/process/call.rs", "each command's supervisor"),
+    ("core/world/src/process/credential.rs", "the user's own, which may leave an agent behind"),
+    ("core/world/src/supervisor.rs", "the command, as the supervisor's child"),
+    ("acp-server/src/commands/demo/server.rs", "an agent, as an editor starts it"),
+];
+
+/// Whatever starts a process anywhere else is not ended with its session.
+#[test]
+fn processes_start_under_the_supervisor() {
+    // Spelled apart, so that this file does not find itself.
+    let ways = [
+        concat!(" Command::", "new("),
+        concat!(":Command::", "new("),
+        concat!("(Command::", "new("),
+        concat!("StdCommand::", "new("),
+        concat!("posix_", "spawn"),
+        concat!("exec", "ve("),
+    ];
+    let mut wrong = Vec::new();
+    let mut found = BTreeSet::new();
+    let is_product = |path: &str| !is_test(path) && !path.contains("/benches/");
+    for file in tracked().into_iter().filter(|file| file.is_rust() && is_product(&file.path)) {
+        let Some(text) = file.text() else { continue };
+        let starts = text.lines().any(|line| ways.iter().any(|way| line.contains(way)));
+        match STARTERS.iter().find(|(path, _)| *path == file.path) {
+            Some((path, _)) if starts => drop(found.insert(*path)),
+            None if starts => wrong.push(format!(
+                "{}: starts a process: use bridle_world::process, which ends it with its session",
+                file.path
+            )),
+            _ => {}
+        }
+    }
+    let stale = STARTERS.iter().filter(|(path, _)| !found.contains(path));
+    wrong.extend(stale.map(|(path, _)| format!("{path} starts nothing: drop its row of STARTERS")));
+    report(wrong);
+}
+
 fn is_test(path: &str) -> bool {
     path.ends_with(".rs")
         && (path.contains("/tests/") || path.starts_with("tests/") || path.ends_with("/tests.rs"))

@@ -26,6 +26,7 @@ pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
     findings.extend(PROVIDERS.iter().map(|known| provider(known, &settings)));
     findings.push(model(&settings));
     findings.push(supervisor(&app).await);
+    findings.extend(search_path(&app).await);
     findings.push(Finding::Note("sandbox: none yet, so every command asks".to_owned()));
     app.close().await;
 
@@ -106,11 +107,25 @@ fn model(settings: &Settings) -> Finding {
     }
 }
 
+/// Where commands look for programs.
+async fn search_path(app: &App) -> Option<Finding> {
+    let path = app.processes()?.search_path(&CancellationToken::new()).await?;
+    let shell = path.shell.map(|shell| format!(" {}", shell.display())).unwrap_or_default();
+    Some(match path.fault {
+        None => Finding::Good(format!("commands have the PATH of the login shell{shell}")),
+        Some(fault) => Finding::Note(format!(
+            "the login shell{shell} did not tell its PATH, so commands have the one that Bridle was \
+             started with: {fault}"
+        )),
+    })
+}
+
 async fn supervisor(app: &App) -> Finding {
     let spec = CommandSpec {
         command: "true".to_owned(),
         cwd: std::env::temp_dir(),
-        timeout: DEFAULT_TIMEOUT,
+        timeout: Some(DEFAULT_TIMEOUT),
+        spool: None,
     };
     let Some(processes) = app.processes() else {
         return Finding::Bad("commands cannot run: the part `processes` is not active".to_owned());

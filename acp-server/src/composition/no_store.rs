@@ -1,5 +1,7 @@
 //! The store of a machine without a home: every call says what to set.
 
+use std::fs::File;
+
 use bridle_session::{BlobRef, Header, Session, SessionId};
 use bridle_store::{
     BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, SearchQuery, SearchResults,
@@ -60,6 +62,14 @@ impl SessionStore for NoStore {
 
 impl BlobStore for NoStore {
     fn put(&self, _: &[u8]) -> Result<BlobRef, StoreError> {
+        Err(refusal())
+    }
+
+    fn scratch(&self) -> Result<File, StoreError> {
+        Err(refusal())
+    }
+
+    fn put_file(&self, _: &File) -> Result<BlobRef, StoreError> {
         Err(refusal())
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bridle_compose::{Clock, Scope};
 use bridle_model::Effort;
 use bridle_session::{
-    Content, Failure, InputQueue, MessageId, Route, Session, StepNumber, TurnNumber, UserMessage,
-    UserSource,
+    Content, EventData, Failure, InputQueue, JobEnded, JobStarted, MessageId, Route, Session,
+    StepNumber, TurnNumber, UserMessage, UserSource,
 };
 use bridle_store::LogWriter;
 use futures::FutureExt as _;
@@ -106,6 +106,24 @@ pub struct AgentStatus {
     pub title: Option<String>,
 }
 
+/// What is recorded of a job: a process that runs on beside the turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JobFact {
+    /// It runs.
+    Started(JobStarted),
+    /// It does not run any more.
+    Ended(JobEnded),
+}
+
+impl From<JobFact> for EventData {
+    fn from(fact: JobFact) -> Self {
+        match fact {
+            JobFact::Started(job) => job.into(),
+            JobFact::Ended(job) => job.into(),
+        }
+    }
+}
+
 /// Talks to one driver; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AgentHandle {
@@ -156,6 +174,15 @@ impl AgentHandle {
         self.queue(message, InputQueue::NextStep, None)
     }
 
+    /// Records a fact of a job, and tells the person. Does not wait: calls made one after the other
+    /// stay in order, and one made before [`AgentHandle::close`] is on the log.
+    ///
+    /// # Errors
+    /// As for [`AgentHandle::prompt`].
+    pub fn record_job(&self, fact: JobFact) -> Result<(), AgentGone> {
+        self.send(Command::Job(fact))
+    }
+
     fn ask(
         &self,
         id: MessageId,
@@ -177,8 +204,11 @@ impl AgentHandle {
         queue: InputQueue,
         epoch: Option<Epoch>,
     ) -> Result<(), AgentGone> {
-        let queued = self.sender.try_send(Command::Queue { message, queue, epoch });
-        queued.map_err(|error| match error {
+        self.send(Command::Queue { message, queue, epoch })
+    }
+
+    fn send(&self, command: Command) -> Result<(), AgentGone> {
+        self.sender.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => AgentGone::QueueFull,
             mpsc::error::TrySendError::Closed(_) => AgentGone::Closed,
         })

@@ -42,8 +42,10 @@ use crate::driver::halt::Halt;
 use crate::driver::inbox::Inbox;
 use crate::mailbox::{Command, Control};
 use crate::mode::Mode;
+use crate::notice::Notice;
 use crate::progress::ProgressBoard;
 use crate::recorder::{RecordError, Recorder};
+use crate::transcript::Shown;
 use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 
 /// How often live output of tools is shown at most.
@@ -222,6 +224,14 @@ impl Driver {
                 self.effort = effort;
                 self.send(AgentUpdate::Effort(effort)).await;
                 done.send(true).ok();
+            }
+            Command::Job(fact) => {
+                let fact = EventData::from(fact);
+                let notice = Shown::Told(&fact).notice();
+                self.record(fact);
+                if let Some(Notice { level, title, detail }) = notice {
+                    self.notice(level, title, detail).await;
+                }
             }
             Command::Status { answer } => {
                 answer.send(self.status()).ok();

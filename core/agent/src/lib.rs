@@ -31,7 +31,7 @@ mod tool;
 mod transcript;
 mod update;
 
-pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, Phase};
+pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, JobFact, Phase};
 pub use approval::{Answer, Approver, Question, Subject};
 pub use asker::{Asker, FormAnswer, FormOption, FormQuestion, FormReply};
 pub use budget::{BUDGET_LIMITS, BudgetConfig, BudgetPlugin};

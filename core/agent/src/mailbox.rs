@@ -12,7 +12,7 @@ use bridle_session::{Failure, InputQueue, MessageId, Route, UserMessage};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{AgentStatus, Phase};
+use crate::agent::{AgentStatus, JobFact, Phase};
 use crate::mode::Mode;
 
 /// How many commands may wait. Beyond it input is refused and other calls wait. More than a client
@@ -45,6 +45,8 @@ pub(crate) enum Command {
         takers: Vec<Route>,
         done: oneshot::Sender<bool>,
     },
+    /// A job began or ended.
+    Job(JobFact),
     Status {
         answer: oneshot::Sender<AgentStatus>,
     },

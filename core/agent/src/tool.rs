@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_model::ToolSpec;
-use bridle_session::{Content, TodoItem, ToolErrorCode};
+use bridle_session::{BlobRef, Content, TodoItem, ToolErrorCode};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -233,23 +233,30 @@ pub struct ToolFailure {
     pub code: ToolErrorCode,
     /// What happened and what to do about it, for the model.
     pub message: String,
+    /// All that the message tells of, where it gives only the two ends of a large text.
+    pub whole: Option<Box<BlobRef>>,
     /// What a client shows; `None` keeps the plan's display with the message as its text.
     pub display: Option<Display>,
 }
 
 impl ToolFailure {
+    /// A failure that says no more than its message.
+    pub(crate) fn new(code: ToolErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), whole: None, display: None }
+    }
+
     /// The body ran, or could not run, and failed.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self { code: ToolErrorCode::Failed, message: message.into(), display: None }
+        Self::new(ToolErrorCode::Failed, message)
     }
 
     /// The arguments are not JSON or break the schema.
     pub fn bad_arguments(message: impl Into<String>) -> Self {
-        Self { code: ToolErrorCode::BadArguments, message: message.into(), display: None }
+        Self::new(ToolErrorCode::BadArguments, message)
     }
 
     /// The call was cancelled while it ran.
     pub fn aborted(message: impl Into<String>) -> Self {
-        Self { code: ToolErrorCode::Aborted, message: message.into(), display: None }
+        Self::new(ToolErrorCode::Aborted, message)
     }
 }

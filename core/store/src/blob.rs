@@ -1,6 +1,8 @@
 //! Contents that are too large for a log, each under the name of its hash.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +16,9 @@ use crate::{FileStore, StoreError};
 
 /// The most bytes of one blob.
 const MAX_BLOB: usize = 64 * 1024 * 1024;
+
+/// How much of a file is in memory while it becomes a blob, in bytes.
+const PIECE: usize = 256 * 1024;
 
 /// How many digits of a hash name the folder of its blob.
 const FOLDER_DIGITS: usize = 2;
@@ -31,6 +36,20 @@ pub trait BlobStore: Send + Sync + 'static {
     /// [`StoreError::Io`]; with [`io::ErrorKind::FileTooLarge`] for more than 64 MiB.
     fn put(&self, bytes: &[u8]) -> Result<BlobRef, StoreError>;
 
+    /// An empty file without a name on the disk of the blobs, for a content that grows. It goes
+    /// with its last handle, however the process ends.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    fn scratch(&self) -> Result<File, StoreError>;
+
+    /// Keeps what a file holds, as [`BlobStore::put`] does, without having it in memory. The file
+    /// must not change meanwhile.
+    ///
+    /// # Errors
+    /// As for [`BlobStore::put`].
+    fn put_file(&self, file: &File) -> Result<BlobRef, StoreError>;
+
     /// The content of a blob.
     ///
     /// # Errors
@@ -46,11 +65,44 @@ pub trait BlobStore: Send + Sync + 'static {
 
 /// The name of a content.
 pub(crate) fn name(bytes: &[u8]) -> Result<BlobRef, StoreError> {
-    if bytes.len() > MAX_BLOB {
-        let message = format!("a content of {} bytes; {MAX_BLOB} are the most", bytes.len());
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message).into());
-    }
+    fits(bytes.len() as u64)?;
     Ok(BlobRef { hash: hash(bytes), bytes: bytes.len() as u64 })
+}
+
+/// The name of what a file holds.
+pub(crate) fn name_of_file(file: &File) -> Result<BlobRef, StoreError> {
+    fits(file.metadata()?.len())?;
+    let (mut sum, mut bytes) = (Sha256::new(), 0);
+    pieces(file, |piece| {
+        sum.update(piece);
+        bytes += piece.len() as u64;
+        Ok(())
+    })?;
+    Ok(BlobRef { hash: BlobHash::of_digest(&sum.finalize().into()), bytes })
+}
+
+/// Gives `each` what a file holds, from its beginning.
+pub(crate) fn pieces(file: &File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let (mut buffer, mut at) = (vec![0; PIECE], 0);
+    loop {
+        match file.read_at(&mut buffer, at) {
+            Ok(0) => return Ok(()),
+            Ok(count) => {
+                each(buffer.get(..count).unwrap_or_default())?;
+                at += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn fits(bytes: u64) -> io::Result<()> {
+    if bytes > MAX_BLOB as u64 {
+        let message = format!("a content of {bytes} bytes; {MAX_BLOB} are the most");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(())
 }
 
 fn hash(bytes: &[u8]) -> BlobHash {
@@ -96,18 +148,19 @@ impl FileStore {
         }
         Err(taken)
     }
-}
 
-impl BlobStore for FileStore {
     /// Always writes, over an equal one too: that one may never have been synced, may be damaged,
     /// and may be about to be collected.
-    fn put(&self, bytes: &[u8]) -> Result<BlobRef, StoreError> {
-        let blob = name(bytes)?;
+    fn keep_blob(
+        &self,
+        blob: BlobRef,
+        write: impl FnOnce(&mut dyn DiskFile) -> io::Result<()>,
+    ) -> Result<BlobRef, StoreError> {
         let (disk, path) = (&*self.root.disk, self.blob_path(&blob.hash));
         let folder = path.parent().unwrap_or(&path);
         self.root.keep(folder)?;
         let (draft, mut file) = self.blob_draft(&path)?;
-        let written = file.write_all(bytes).and_then(|()| file.sync());
+        let written = write(&mut *file).and_then(|()| file.sync());
         if let Err(error) = written.and_then(|()| disk.rename(&draft, &path)) {
             if let Err(error) = disk.remove_file(&draft) {
                 tracing::debug!(%error, "the draft of a blob stays");
@@ -116,6 +169,22 @@ impl BlobStore for FileStore {
         }
         sync_names(disk, folder)?;
         Ok(blob)
+    }
+}
+
+impl BlobStore for FileStore {
+    fn put(&self, bytes: &[u8]) -> Result<BlobRef, StoreError> {
+        self.keep_blob(name(bytes)?, |draft| draft.write_all(bytes))
+    }
+
+    fn scratch(&self) -> Result<File, StoreError> {
+        let folder = self.root.blobs();
+        self.root.keep(&folder)?;
+        Ok(self.root.disk.scratch(&folder)?)
+    }
+
+    fn put_file(&self, file: &File) -> Result<BlobRef, StoreError> {
+        self.keep_blob(name_of_file(file)?, |draft| pieces(file, |piece| draft.write_all(piece)))
     }
 
     fn get(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {

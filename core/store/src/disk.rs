@@ -75,6 +75,9 @@ pub(crate) trait Disk: Debug + Send + Sync {
     /// Opens a file for its owner only.
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>>;
 
+    /// A file of this disk that has no name and goes with its handle.
+    fn scratch(&self, folder: &Path) -> io::Result<std::fs::File>;
+
     /// Gives a file another name; what has that name goes.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
@@ -185,6 +188,10 @@ impl Disk for RealDisk {
             file.set_len(0)?;
         }
         Ok(Box::new(file))
+    }
+
+    fn scratch(&self, folder: &Path) -> io::Result<std::fs::File> {
+        folder::open_nameless(folder)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

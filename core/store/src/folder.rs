@@ -7,10 +7,12 @@ use std::path::Path;
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
 use fs_err::{File, OpenOptions};
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::disk::Disk;
 use crate::plant::Plant;
+use crate::version::DRAFT;
 
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -36,6 +38,23 @@ pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Ok(file)
+}
+
+/// Makes a file in a folder that has no name, or at once none any more.
+pub(crate) fn open_nameless(folder: &Path) -> io::Result<std::fs::File> {
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    match rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(file.into()),
+        // Not every file system knows how.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let path = folder.join(format!("{}-scratch{DRAFT}", std::process::id()));
+            let mut options = OpenOptions::new();
+            let file = open_private(&path, options.read(true).write(true).create_new(true))?;
+            fs_err::remove_file(&path)?;
+            Ok(file.into_parts().0)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes one folder that only its owner may use.

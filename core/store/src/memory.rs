@@ -1,6 +1,7 @@
 //! The session store without a disk, for tests and for sessions that leave no trace.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -8,6 +9,7 @@ use std::time::SystemTime;
 use bridle_session::{BlobHash, BlobRef, Event, EventCount, Header, Seq, Session, SessionId};
 use tokio::sync::Semaphore;
 
+use crate::folder::open_nameless;
 use crate::log::{decode_events, unreadable};
 use crate::paced::Paced;
 use crate::search::Asked;
@@ -191,6 +193,23 @@ impl BlobStore for MemoryStore {
         let blob = blob::name(bytes)?;
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = MemoryBlob { bytes: bytes.to_vec(), put_at: SystemTime::now() };
+        blobs.insert(blob.hash.clone(), kept);
+        Ok(blob)
+    }
+
+    fn scratch(&self) -> Result<File, StoreError> {
+        Ok(open_nameless(&std::env::temp_dir())?)
+    }
+
+    fn put_file(&self, file: &File) -> Result<BlobRef, StoreError> {
+        let blob = blob::name_of_file(file)?;
+        let mut bytes = Vec::new();
+        blob::pieces(file, |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })?;
+        let kept = MemoryBlob { bytes, put_at: SystemTime::now() };
+        let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         blobs.insert(blob.hash.clone(), kept);
         Ok(blob)
     }

@@ -12,6 +12,7 @@ mod edit;
 mod exit_plan;
 mod file_tool;
 mod glob;
+mod jobs;
 mod list;
 mod prompt;
 mod read;
@@ -32,6 +33,7 @@ use edit::EditArguments;
 use exit_plan::ExitPlanPlugin;
 use file_tool::FilePlugin;
 use glob::GlobArguments;
+use jobs::JobsPlugin;
 use list::ListArguments;
 use prompt::SystemPromptPlugin;
 use read::ReadArguments;
@@ -57,6 +59,7 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(FilePlugin::<SearchArguments>::new())
         .with(FilePlugin::<EditArguments>::new())
         .with(FilePlugin::<WriteArguments>::new())
+        .with(JobsPlugin)
         .with(ShellPlugin)
         .with(TodoPlugin)
         .with(ExitPlanPlugin)

@@ -1,10 +1,13 @@
 //! `shell`: a command of the host's shell, under a supervisor.
 //!
-//! A command that fails is a failed call whose message carries its output and how it ended.
+//! A command that fails is a failed call whose message carries its output and how it ended. One in
+//! the background becomes a job.
 
-mod clean;
-mod report;
+pub(crate) mod clean;
+pub(crate) mod report;
+mod spool;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,17 +18,23 @@ use bridle_agent::{
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
 use bridle_session::Content;
+use bridle_store::BlobStore;
 use bridle_world::Roots;
-use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT, MAX_TIMEOUT, Processes};
+use bridle_world::process::{
+    Capture, CommandSpec, DEFAULT_TIMEOUT, Finished, MAX_TIMEOUT, Processes,
+};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::arguments::{Arguments, peek, value_schema};
-use crate::file_tool::{render, to_value};
+use crate::file_tool::to_value;
+use crate::jobs::{Begun, Jobs};
 use crate::target::{fenced, one_line};
 use clean::clean;
+use report::Report;
+use spool::Spool;
 
 /// How much of the latest output is shown while the command runs, in bytes.
 const LIVE_LIMIT: usize = 4 * 1024;
@@ -34,14 +43,9 @@ const DESCRIPTION: &str = "\
 Runs a command with bash (sh where there is none) in the working directory and returns its output \
 (stdout and stderr together) and its exit code. There is no terminal and no input: use flags that \
 avoid prompts, pagers and editors. Each call is a new shell: directory and variables do not carry \
-over. When it ends, processes that it left in the background are ended. Of long output you get \
-the two ends and the path of the whole. Prefer `read`, `search`, `glob` and `edit` for files.";
-
-/// The tool for a session.
-pub(crate) fn tool(roots: Arc<Roots>, processes: Processes) -> Arc<dyn Tool> {
-    let (spec, values) = (ShellArguments::spec(DESCRIPTION), value_schema::<report::Report>());
-    Arc::new(Shell { roots, processes, spec, values })
-}
+over. When it ends, processes that it left in the background are ended; a server or another long \
+process belongs in a call with `background`, which returns at once (see `job`). Of long output you \
+get the two ends and the path of the whole. Prefer `read`, `search`, `glob` and `edit` for files.";
 
 /// Puts the tool into the scope of a session.
 pub(crate) struct ShellPlugin;
@@ -50,15 +54,18 @@ pub(crate) struct ShellPlugin;
 impl Plugin for ShellPlugin {
     const NAME: &'static str = ShellArguments::TOOL;
     type Config = ();
-    type Needs = (Arc<Roots>, Arc<Processes>);
+    type Needs = (Arc<Roots>, Arc<Processes>, Arc<dyn BlobStore>, Arc<Jobs>);
 
     async fn activate(
         &self,
         (): (),
-        (roots, processes): Self::Needs,
+        (roots, processes, blobs, jobs): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        Ok(setup.add(Self::NAME, tool(roots, Processes::clone(&processes)))?)
+        let (spec, values) = (ShellArguments::spec(DESCRIPTION), value_schema::<Yield>());
+        let processes = Processes::clone(&processes);
+        let tool = Shell { roots, processes, blobs, jobs, spec, values };
+        Ok(setup.add::<dyn Tool>(Self::NAME, Arc::new(tool))?)
     }
 }
 
@@ -68,7 +75,8 @@ impl Plugin for ShellPlugin {
 pub(crate) struct ShellArguments {
     /// The command.
     command: String,
-    /// How many seconds it may run, 1 to 600. Without it: 120.
+    /// How many seconds it may run, 1 to 600. Without it: 120; in the background: until the session
+    /// is closed.
     #[schemars(range(min = 1, max = 600))]
     timeout_s: Option<u64>,
     /// What it needs beyond writing in the workspace; a person is asked.
@@ -76,6 +84,9 @@ pub(crate) struct ShellArguments {
     needs: Vec<Need>,
     /// Why it needs that, in one sentence for the person who is asked.
     reason: Option<String>,
+    /// Whether to return at once with the id of a job, and to let the command run beside the turn.
+    #[serde(default)]
+    background: bool,
 }
 
 /// What a command may ask for.
@@ -90,9 +101,19 @@ impl Arguments for ShellArguments {
     const TOOL: &'static str = "shell";
 }
 
+/// What a call yields.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Yield {
+    Ended(Report),
+    Begun(Begun),
+}
+
 struct Shell {
     roots: Arc<Roots>,
     processes: Processes,
+    blobs: Arc<dyn BlobStore>,
+    jobs: Arc<Jobs>,
     spec: ToolSpec,
     values: Box<RawValue>,
 }
@@ -108,7 +129,12 @@ impl Tool for Shell {
     }
 
     fn render(&self, value: &Value) -> Vec<Content> {
-        render(value, report::Report::text)
+        match Yield::deserialize(value) {
+            Ok(Yield::Ended(report)) => vec![report.content()],
+            Ok(Yield::Begun(job)) => vec![Content::text(job.text())],
+            // The driver has checked the value, so this is for what a schema cannot say.
+            Err(_) => vec![Content::text(value.to_string())],
+        }
     }
 
     async fn plan(
@@ -123,19 +149,25 @@ impl Tool for Shell {
                 "`command` is empty or holds a NUL character; nothing was run.",
             ));
         }
-        let cwd = self.roots.cwd().to_owned();
+        let kind = match arguments.background {
+            true => Kind::Job(Arc::clone(&self.jobs), arguments.timeout_s.map(|_| timeout)),
+            false => Kind::Call(Arc::clone(&self.blobs), timeout),
+        };
         Ok(Box::new(PlannedShell {
             processes: self.processes.clone(),
-            spec: CommandSpec { command: arguments.command, cwd, timeout },
+            command: arguments.command,
+            cwd: self.roots.cwd().to_owned(),
+            kind,
             needs: arguments.needs,
             reason: arguments.reason,
         }))
     }
 
     fn outline(&self, arguments: &str) -> Display {
-        match peek(arguments, "command") {
-            Some(command) => display(&command),
-            None => Display::new(ShellArguments::TOOL, ToolKind::Execute),
+        match (serde_json::from_str(arguments), peek(arguments, "command")) {
+            (Ok(ShellArguments { command, background, .. }), _) => display(&command, background),
+            (Err(_), Some(command)) => display(&command, false),
+            (Err(_), None) => Display::new(ShellArguments::TOOL, ToolKind::Execute),
         }
     }
 }
@@ -152,15 +184,26 @@ fn timeout(seconds: Option<u64>) -> Result<Duration, ToolFailure> {
 }
 
 /// The command as a title, and whole below it where one short line does not do.
-fn display(command: &str) -> Display {
+fn display(command: &str, background: bool) -> Display {
     let title = one_line(command);
     let text = (title != command).then(|| fenced("sh", command));
+    let title = if background { format!("{title} (in the background)") } else { title };
     Display { text, ..Display::new(title, ToolKind::Execute) }
+}
+
+/// What becomes of the command.
+enum Kind {
+    /// It is over with the call. Large output goes here.
+    Call(Arc<dyn BlobStore>, Duration),
+    /// It runs on.
+    Job(Arc<Jobs>, Option<Duration>),
 }
 
 struct PlannedShell {
     processes: Processes,
-    spec: CommandSpec,
+    command: String,
+    cwd: PathBuf,
+    kind: Kind,
     needs: Vec<Need>,
     reason: Option<String>,
 }
@@ -168,12 +211,12 @@ struct PlannedShell {
 #[async_trait]
 impl PlannedCall for PlannedShell {
     fn display(&self) -> Display {
-        display(&self.spec.command)
+        display(&self.command, matches!(self.kind, Kind::Job(..)))
     }
 
     fn access(&self) -> Vec<Access> {
         vec![Access::Run {
-            command: self.spec.command.clone(),
+            command: self.command.clone(),
             network: self.needs.contains(&Need::Network),
             unconfined: self.needs.contains(&Need::Unconfined),
             reason: self.reason.clone(),
@@ -186,28 +229,46 @@ impl PlannedCall for PlannedShell {
         _: Grant,
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
-        let mut display = self.display();
-        let timeout = self.spec.timeout;
-        let progress = context.progress;
-        let finished = self
-            .processes
-            .run(self.spec, context.token, |output| {
-                progress.show(fenced("", &clean(&output.recent(LIVE_LIMIT))));
-            })
-            .await
-            .map_err(report::not_run)?;
-        let report = report::Report::of(&finished, timeout);
-        let text = report.text();
-        display.text = Some(fenced("", &text));
-        display.raw_output = Some(to_value(&report.facts)?);
-        let failed =
-            |failure: ToolFailure| ToolFailure { display: Some(display.clone()), ..failure };
-        if finished.cancelled {
-            return Err(failed(ToolFailure::aborted(text)));
+        let display = self.display();
+        let Self { processes, command, cwd, kind, .. } = *self;
+        match kind {
+            Kind::Call(blobs, timeout) => {
+                let spool = Spool::of(blobs).await;
+                let file = spool.file.clone();
+                let spec = CommandSpec { command, cwd, timeout: Some(timeout), spool: file };
+                let progress = context.progress;
+                let live = |output: &Capture| {
+                    progress.show(fenced("", &clean(&output.recent(LIVE_LIMIT))));
+                };
+                let finished = processes.run(spec, context.token, live).await;
+                over(&finished.map_err(report::not_run)?, timeout, spool, display).await
+            }
+            Kind::Job(jobs, timeout) => {
+                let spec = CommandSpec { command, cwd, timeout, spool: None };
+                let job = jobs.start(&processes, spec, &context.token).await?;
+                let value = to_value(&Yield::Begun(job.begun()))?;
+                let display = Display { raw_output: Some(value.clone()), ..display };
+                Ok(ToolOutcome::new(value, display))
+            }
         }
-        if finished.timed_out || finished.exit_code != Some(0) {
-            return Err(failed(ToolFailure::failed(text)));
-        }
-        Ok(ToolOutcome::new(to_value(&report)?, display))
     }
+}
+
+/// The result of a command that is over with its call.
+async fn over(
+    finished: &Finished,
+    timeout: Duration,
+    spool: Spool,
+    mut display: Display,
+) -> Result<ToolOutcome, ToolFailure> {
+    let report = Report::of(finished, timeout, spool.kept(finished).await);
+    let text = report.text();
+    display.text = Some(fenced("", &text));
+    display.raw_output = Some(to_value(&report.facts)?);
+    let failure = match () {
+        () if finished.cancelled => ToolFailure::aborted(text),
+        () if finished.timed_out || finished.exit_code != Some(0) => ToolFailure::failed(text),
+        () => return Ok(ToolOutcome::new(to_value(&Yield::Ended(report))?, display)),
+    };
+    Err(ToolFailure { whole: report.whole.map(Box::new), display: Some(display), ..failure })
 }

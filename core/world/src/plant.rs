@@ -2,7 +2,10 @@
 //! feature `planted-faults`, which nothing but `tests/planted-faults` turns on; without it none
 //! is ever in.
 
-/// One way to get a change of a file wrong.
+/// Names the fault that is in.
+const VARIABLE: &str = "BRIDLE_WORLD_PLANT";
+
+/// One way to get a change of a file, or the end of a command, wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plant {
     /// Names are never made durable.
@@ -15,13 +18,23 @@ pub(crate) enum Plant {
     NoSecondLook,
     /// A new file takes the place of what has its name.
     PublishOver,
+    /// Only the command's own process group is killed.
+    GroupKill,
+    /// A command gets every descriptor that the agent has.
+    InheritedDescriptors,
 }
 
 impl Plant {
+    /// The variable that names the one that is in, for a supervisor, whose environment is empty.
+    pub(crate) fn passed_on() -> impl Iterator<Item = (&'static str, String)> {
+        let planted = cfg!(feature = "planted-faults").then(|| std::env::var(VARIABLE).ok());
+        planted.flatten().map(|name| (VARIABLE, name)).into_iter()
+    }
+
     /// Whether this fault is in: the one that `BRIDLE_WORLD_PLANT` names.
     #[cfg(feature = "planted-faults")]
     pub(crate) fn is_in(self) -> bool {
-        std::env::var("BRIDLE_WORLD_PLANT").is_ok_and(|name| name == format!("{self:?}"))
+        std::env::var(VARIABLE).is_ok_and(|name| name == format!("{self:?}"))
     }
 
     /// Whether this fault is in: never.

@@ -1,5 +1,6 @@
 //! Commands under a supervisor: start, watch, cap, end.
 //!
+//! The one place of the agent from which processes start.
 //! Each command gets a supervisor of its own (`supervisor`), an allow-listed environment, no
 //! terminal and no input. A call is over when the command's own process has ended, never when its
 //! output does: a background process that holds the pipe is given a moment and then ended.
@@ -8,18 +9,24 @@ mod call;
 mod capture;
 mod credential;
 mod environment;
+mod login;
+mod spool;
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, SystemClock};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
-pub use capture::{Capture, HEAD_LIMIT, TAIL_LIMIT};
+pub use capture::{Capture, HEAD_LIMIT, Since, TAIL_LIMIT};
 pub use credential::{CredentialError, run_for_credential};
 pub use environment::Environment;
+pub use login::SearchPath;
+pub use spool::{SPOOL_LIMIT, Spooled};
 
 use crate::supervisor::protocol::Request;
 
@@ -40,6 +47,8 @@ struct Shared {
     shell: &'static str,
     environment: Environment,
     clock: Arc<dyn Clock>,
+    /// Asked for once, when the first command is run.
+    search_path: OnceCell<SearchPath>,
 }
 
 /// A command to run.
@@ -49,8 +58,18 @@ pub struct CommandSpec {
     pub command: String,
     /// The absolute folder it runs in.
     pub cwd: PathBuf,
-    /// How long it may run; the caller keeps it within [`MAX_TIMEOUT`].
-    pub timeout: Duration,
+    /// How long it may run; for ever without it.
+    pub timeout: Option<Duration>,
+    /// An empty file for output of which not all is kept in memory, up to [`SPOOL_LIMIT`].
+    pub spool: Option<Arc<File>>,
+}
+
+/// A command that has been started. Dropping it ends every process of the command, without
+/// waiting for it.
+pub struct Running {
+    call: call::Call,
+    timeout: Option<Duration>,
+    spool: Option<Arc<File>>,
 }
 
 /// How a command ended: facts that do not exclude each other.
@@ -71,6 +90,8 @@ pub struct Finished {
     pub left: usize,
     /// What it wrote, errors included, in the order in which it was written.
     pub output: Capture,
+    /// What of it is in the spool.
+    pub spooled: Spooled,
 }
 
 /// A command that could not be run or followed. A command that failed is [`Finished`] instead.
@@ -115,7 +136,8 @@ impl Processes {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
-        Self { shared: Arc::new(Shared { supervisor, shell, environment, clock }) }
+        let search_path = OnceCell::new();
+        Self { shared: Arc::new(Shared { supervisor, shell, environment, clock, search_path }) }
     }
 
     /// The running binary itself, also after the file was replaced by another version.
@@ -136,18 +158,77 @@ impl Processes {
         token: CancellationToken,
         on_output: impl FnMut(&Capture) + Send,
     ) -> Result<Finished, ProcessError> {
-        if token.is_cancelled() {
-            return Ok(Finished::not_started());
+        match self.start(spec, &token).await? {
+            Some(running) => running.finish(token, on_output).await,
+            None => Ok(Finished::not_started()),
         }
+    }
+
+    /// Starts a command; `None` when `token` was cancelled before. What it is refused for may show
+    /// only while it is followed.
+    ///
+    /// # Errors
+    /// As for [`Processes::run`].
+    ///
+    /// # Cancel safety
+    /// As for [`Processes::run`].
+    pub async fn start(
+        &self,
+        spec: CommandSpec,
+        token: &CancellationToken,
+    ) -> Result<Option<Running>, ProcessError> {
+        let Some(path) = self.search_path(token).await else { return Ok(None) };
+        let environment = self.shared.environment.clone().with("PATH", &path.value);
         let request = Request {
             program: self.shared.shell.into(),
             arguments: vec![OsString::from("-c"), spec.command.into()],
             cwd: spec.cwd.into(),
-            environment: self.shared.environment.variables().to_vec(),
+            environment: environment.variables().to_vec(),
         };
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.supervisor, request, clock).await?;
-        call.finish(spec.timeout, token, on_output).await
+        Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool }))
+    }
+
+    /// Where commands look for programs. Asks the user's login shell when it is wanted for the
+    /// first time; `None` when `token` is cancelled before that is known.
+    ///
+    /// # Cancel safety
+    /// As for [`Processes::run`].
+    pub async fn search_path(&self, token: &CancellationToken) -> Option<SearchPath> {
+        let found = self.shared.search_path.get_or_try_init(|| login::ask(&self.shared, token));
+        match found.await {
+            Ok(path) if !token.is_cancelled() => Some(path.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Running {
+    /// Waits until the command runs.
+    ///
+    /// # Errors
+    /// [`ProcessError`] when it cannot.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn started(&mut self) -> Result<(), ProcessError> {
+        self.call.started().await
+    }
+
+    /// Follows the command to its end, as [`Processes::run`] does.
+    ///
+    /// # Errors
+    /// As for [`Processes::run`].
+    ///
+    /// # Cancel safety
+    /// As for [`Processes::run`].
+    pub async fn finish(
+        self,
+        token: CancellationToken,
+        on_output: impl FnMut(&Capture) + Send,
+    ) -> Result<Finished, ProcessError> {
+        self.call.finish(self.timeout, spool::Spool::new(self.spool), token, on_output).await
     }
 }
 
@@ -167,6 +248,7 @@ impl Finished {
             survivors: 0,
             left: 0,
             output: Capture::default(),
+            spooled: Spooled::default(),
         }
     }
 }

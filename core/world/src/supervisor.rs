@@ -21,6 +21,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::stdio::{dup2_stdout, stdin, stdout};
 
+use crate::plant::Plant;
 use crate::sandbox;
 use crate::sandbox::fork::{Fork, split};
 use protocol::{MAX_REQUEST, Request, Status, Step};
@@ -62,7 +63,9 @@ pub fn run_if_requested() -> Option<ExitCode> {
 
 fn supervise() -> Result<(), (Step, String)> {
     let setup = |what: &str, error: std::io::Error| (Step::Setup, format!("{what}: {error}"));
-    sandbox::descriptors::close_inherited().map_err(|e| setup("closing descriptors", e))?;
+    if !Plant::InheritedDescriptors.is_in() {
+        sandbox::descriptors::close_inherited().map_err(|e| setup("closing descriptors", e))?;
+    }
     rustix::process::setsid().map_err(|e| setup("setsid", e.into()))?;
     // Split only after the request was read: whatever is heard from here on is the order to stop.
     let request = receive().map_err(|e| setup("reading the request", e))?;
@@ -208,6 +211,13 @@ impl Watch {
         let survivors = first.iter().filter(|process| !self.is_main(process)).count();
         for process in &first {
             process.signal(Signal::TERM);
+        }
+        if Plant::GroupKill.is_in() {
+            rustix::process::kill_process_group(self.main, Signal::KILL).ok();
+            rustix::process::waitpid(Some(self.main), WaitOptions::empty()).ok();
+            report(&Status::Exited { code: None, signal: Some(Signal::TERM.as_raw()) });
+            report(&Status::Done { survivors, left: 0 });
+            return;
         }
         let patience = Instant::now() + TERM_GRACE;
         while self.children && Instant::now() < patience {

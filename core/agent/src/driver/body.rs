@@ -197,15 +197,12 @@ impl Watch {
                 // A body that waits somewhere ends with this, and with it what it has started.
                 body.abort();
                 tracing::error!(tool = self.tool, "a tool did not end when it was told to");
-                Err(ToolFailure {
-                    code: ToolErrorCode::ToolOutcomeUnknown,
-                    message: format!(
-                        "The call {cause} and did not end within {} s of being told to. What it \
-                         did, and whether it goes on, is unknown. Look before you repeat it.",
-                        GRACE.as_secs()
-                    ),
-                    display: None,
-                })
+                let message = format!(
+                    "The call {cause} and did not end within {} s of being told to. What it did, \
+                     and whether it goes on, is unknown. Look before you repeat it.",
+                    GRACE.as_secs()
+                );
+                Err(ToolFailure::new(ToolErrorCode::ToolOutcomeUnknown, message))
             }
         }
     }
@@ -218,8 +215,15 @@ fn has_effect(access: &Access) -> bool {
 
 /// A failure, and what the model reads of it.
 pub(super) fn failed(failure: ToolFailure) -> (Outcome, Vec<Content>) {
-    let content = vec![Content::text(failure.message.clone())];
-    (Err(failure), content)
+    let text = failure.message.clone();
+    let content = match failure.whole.clone() {
+        Some(blob) => {
+            let mime_type = "text/plain".to_owned();
+            Content::Blob { blob: *blob, mime_type, preview: text }
+        }
+        None => Content::text(text),
+    };
+    (Err(failure), vec![content])
 }
 
 /// What the model reads of an outcome; a success whose value is not what the tool promises is none.

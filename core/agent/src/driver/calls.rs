@@ -151,13 +151,10 @@ impl Driver {
         for call in calls {
             self.announce(&call).await;
             let display = self.outline(&call);
-            let failure = ToolFailure {
-                code: ToolErrorCode::AbortedBeforeDispatch,
-                message: "The answer reached its output limit, so this call may be cut off; it \
-                          was not run."
-                    .to_owned(),
-                display: None,
-            };
+            let failure = ToolFailure::new(
+                ToolErrorCode::AbortedBeforeDispatch,
+                "The answer reached its output limit, so this call may be cut off; it was not run.",
+            );
             let mut guard = RepeatGuard::default();
             let mut batch = Batch::new(&mut guard, token);
             batch.slots.push_back(Slot::refused(call, display, failure));
@@ -351,15 +348,14 @@ fn next_result(slots: &mut VecDeque<Slot>) -> Option<Slot> {
 }
 
 pub(super) fn aborted_before() -> ToolFailure {
-    ToolFailure {
-        code: ToolErrorCode::AbortedBeforeDispatch,
-        message: "Cancelled before it began; nothing was done.".to_owned(),
-        display: None,
-    }
+    ToolFailure::new(
+        ToolErrorCode::AbortedBeforeDispatch,
+        "Cancelled before it began; nothing was done.",
+    )
 }
 
 fn no_tool(message: String) -> ToolFailure {
-    ToolFailure { code: ToolErrorCode::UnknownTool, message, display: None }
+    ToolFailure::new(ToolErrorCode::UnknownTool, message)
 }
 
 /// A panic in a tool ends its call only.

@@ -218,7 +218,7 @@ fn still_planning(no: Answer, plan: &Display) -> Box<ToolFailure> {
         None => message.to_owned(),
     };
     let display = Some(Display { text: Some(text), ..plan.clone() });
-    Box::new(ToolFailure { code: ToolErrorCode::Denied, message: message.to_owned(), display })
+    Box::new(ToolFailure { display, ..ToolFailure::new(ToolErrorCode::Denied, message) })
 }
 
 fn subject(accesses: &[Access]) -> Subject {
@@ -252,7 +252,7 @@ fn grant(accesses: &[Access]) -> Grant {
 }
 
 fn denied(message: String) -> Box<ToolFailure> {
-    Box::new(ToolFailure { code: ToolErrorCode::Denied, message, display: None })
+    Box::new(ToolFailure::new(ToolErrorCode::Denied, message))
 }
 
 /// The question says first what is special about the call.

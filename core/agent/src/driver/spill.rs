@@ -25,6 +25,13 @@ impl Driver {
     /// The content as the log keeps it; never empty.
     pub(super) async fn bounded(&mut self, mut content: Vec<Content>) -> Vec<Content> {
         content.retain(|part| !matches!(part, Content::Text { text } if text.is_empty()));
+        let blobs = self.scope.get::<dyn BlobStore>();
+        for part in &mut content {
+            if let Content::Blob { blob, preview: text, .. } = part {
+                let path = blobs.as_ref().and_then(|blobs| blobs.path(blob));
+                *text = preview(text) + &place(blob, path);
+            }
+        }
         if content.is_empty() {
             return vec![Content::text("(no output)")];
         }
@@ -35,14 +42,7 @@ impl Driver {
         let mut preview = preview(&whole);
         let spilled = match self.keep(whole).await {
             Ok((blob, path)) => {
-                if let Some(path) = path {
-                    preview.push_str(&format!(
-                        "\n[The whole of it, {} bytes, is in {}. `read` what you need of it with \
-                         start_line and end_line.]",
-                        blob.bytes,
-                        path.display()
-                    ));
-                }
+                preview.push_str(&place(&blob, path));
                 Content::Blob { blob, mime_type: "text/plain".to_owned(), preview }
             }
             Err(why) => Content::text(format!(
@@ -68,6 +68,19 @@ impl Driver {
             error.to_string()
         })
     }
+}
+
+/// Where the model finds all of a result.
+fn place(blob: &BlobRef, path: Option<PathBuf>) -> String {
+    let told = |path: PathBuf| {
+        format!(
+            "\n[The whole of it, {} bytes, is in {}. `read` what you need of it with start_line \
+             and end_line.]",
+            blob.bytes,
+            path.display()
+        )
+    };
+    path.map(told).unwrap_or_default()
 }
 
 /// A large text's two ends; a shorter one whole.

@@ -120,6 +120,14 @@ impl BlobStore for Full {
         Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into())
     }
 
+    fn scratch(&self) -> Result<std::fs::File, StoreError> {
+        Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into())
+    }
+
+    fn put_file(&self, _: &std::fs::File) -> Result<BlobRef, StoreError> {
+        Err(std::io::Error::from(std::io::ErrorKind::StorageFull).into())
+    }
+
     fn get(&self, blob: &BlobRef) -> Result<Vec<u8>, StoreError> {
         Err(StoreError::NoBlob(blob.hash.clone()))
     }

@@ -46,6 +46,32 @@ fn a_blob_has_a_largest_size() {
     }
 }
 
+#[test]
+fn a_file_that_has_grown_becomes_the_blob_of_its_content_and_has_no_name_before() {
+    let folder = quick_folder();
+    let store = FileStore::new(folder.path());
+    for store in [&store as &dyn BlobStore, &MemoryStore::new()] {
+        let file = store.scratch().unwrap();
+        let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        for piece in bytes.chunks(70_000) {
+            io::Write::write_all(&mut &file, piece).unwrap();
+        }
+        let blob = store.put_file(&file).unwrap();
+        assert_eq!(blob, store.put(&bytes).unwrap());
+        assert_eq!(store.get(&blob).unwrap(), bytes);
+        file.set_len(64 * 1024 * 1024 + 1).unwrap();
+        match store.put_file(&file) {
+            Err(StoreError::Io(error)) => assert_eq!(error.kind(), io::ErrorKind::FileTooLarge),
+            other => panic!("{other:?}"),
+        }
+    }
+    let file = store.scratch().unwrap();
+    let mode = file.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    let names = fs_err::read_dir(folder.path().join("blobs")).unwrap();
+    assert_eq!(names.count(), 1, "a scratch file has a name");
+}
+
 fn later() -> GcPolicy {
     GcPolicy::at(SystemTime::now() + GcPolicy::DAY + Duration::from_secs(60))
 }

@@ -401,6 +401,10 @@ impl Disk for SimulatedDisk {
         Ok(Box::new(file))
     }
 
+    fn scratch(&self, _: &Path) -> io::Result<std::fs::File> {
+        tempfile::tempfile()
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.step("rename")??;

@@ -5,7 +5,7 @@ use vte::{Parser, Perform};
 /// What a terminal would have left standing of `output`, line by line: escape sequences and
 /// control characters are gone, a carriage return starts the line again, a backspace takes a
 /// character back. Cursor movement between lines is not followed.
-pub(super) fn clean(output: &str) -> String {
+pub(crate) fn clean(output: &str) -> String {
     let mut page = Page::default();
     Parser::new().advance(&mut page, output.as_bytes());
     page.text

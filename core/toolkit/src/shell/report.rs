@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use bridle_agent::ToolFailure;
-use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError};
+use bridle_session::{BlobRef, Content};
+use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError, SPOOL_LIMIT};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::clean::clean;
 
@@ -17,11 +19,14 @@ pub(super) struct Report {
     /// How it ended, in words.
     end: Vec<String>,
     pub(super) facts: Facts,
+    /// All that it wrote, where `output` is only the two ends.
+    #[schemars(with = "Option<Value>")]
+    pub(super) whole: Option<BlobRef>,
 }
 
 /// How it ended, as data.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     exit_code: Option<i32>,
     signal: Option<i32>,
     timed_out: bool,
@@ -29,13 +34,49 @@ pub(super) struct Facts {
     output_bytes: u64,
     output_lines: u64,
     omitted_bytes: u64,
+    stored_bytes: u64,
     ended_background_processes: usize,
     left_processes: usize,
 }
 
 impl Report {
-    pub(super) fn of(finished: &Finished, timeout: Duration) -> Self {
-        let facts = Facts {
+    /// `kept` is the blob of an output that memory has not kept whole, or why there is none.
+    pub(super) fn of(
+        finished: &Finished,
+        timeout: Duration,
+        kept: Result<Option<BlobRef>, String>,
+    ) -> Self {
+        let (facts, total) = (Facts::of(finished), finished.output.total_bytes());
+        let mut end = end(finished, Some(timeout));
+        if facts.stored_bytes == SPOOL_LIMIT && total > SPOOL_LIMIT {
+            end.push(format!("only the first {SPOOL_LIMIT} of {total} bytes are kept"));
+        }
+        let whole = kept.unwrap_or_else(|why| {
+            end.push(format!("what is omitted is lost: it could not be stored, because {why}"));
+            None
+        });
+        Self { output: finished.output.text(clean), end, facts, whole }
+    }
+
+    /// What the model reads of it.
+    pub(super) fn content(&self) -> Content {
+        match self.whole.clone() {
+            Some(blob) => {
+                Content::Blob { blob, mime_type: "text/plain".to_owned(), preview: self.text() }
+            }
+            None => Content::text(self.text()),
+        }
+    }
+
+    /// The output, then how it ended.
+    pub(super) fn text(&self) -> String {
+        with_end(self.output.clone(), &self.end)
+    }
+}
+
+impl Facts {
+    pub(crate) fn of(finished: &Finished) -> Self {
+        Self {
             exit_code: finished.exit_code,
             signal: finished.signal,
             timed_out: finished.timed_out,
@@ -43,32 +84,33 @@ impl Report {
             output_bytes: finished.output.total_bytes(),
             output_lines: finished.output.total_lines(),
             omitted_bytes: finished.output.omitted_bytes(),
+            stored_bytes: finished.spooled.bytes,
             ended_background_processes: finished.survivors,
             left_processes: finished.left,
-        };
-        Self { output: finished.output.text(clean), end: end(finished, timeout), facts }
-    }
-
-    /// The output, then one line in brackets for each fact about the end.
-    pub(super) fn text(&self) -> String {
-        let mut text = self.output.clone();
-        if text.is_empty() {
-            text.push_str("(no output)");
         }
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        for fact in &self.end {
-            text.push_str(&format!("[{fact}]\n"));
-        }
-        text
     }
 }
 
-fn end(finished: &Finished, timeout: Duration) -> Vec<String> {
+/// An output, then one line in brackets for each fact about the end.
+pub(crate) fn with_end(mut text: String, end: &[String]) -> String {
+    if text.is_empty() {
+        text.push_str("(no output)");
+    }
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    for fact in end {
+        text.push_str(&format!("[{fact}]\n"));
+    }
+    text
+}
+
+/// How a command ended, in words.
+pub(crate) fn end(finished: &Finished, timeout: Option<Duration>) -> Vec<String> {
     let mut facts = Vec::new();
     if finished.timed_out {
-        let (seconds, most) = (timeout.as_secs(), MAX_TIMEOUT.as_secs());
+        let seconds = timeout.unwrap_or_default().as_secs();
+        let most = MAX_TIMEOUT.as_secs();
         facts.push(format!("timed out after {seconds} s and was ended; timeout_s may be {most}"));
     }
     if finished.cancelled {
@@ -95,7 +137,7 @@ fn end(finished: &Finished, timeout: Duration) -> Vec<String> {
 }
 
 /// A command that could not be run or followed, for the model.
-pub(super) fn not_run(error: ProcessError) -> ToolFailure {
+pub(crate) fn not_run(error: ProcessError) -> ToolFailure {
     let what = match error {
         ProcessError::WorkingDirectory { .. } => {
             "The command was not run; create the folder first."

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod editor;
+mod jobs;
+mod rig;
 mod rows;
 mod shell;

@@ -7,10 +7,13 @@ use async_trait::async_trait;
 use bridle_agent::{Asker, ContextSource, FormQuestion, FormReply, PromptSection, Tool};
 use bridle_compose::{Clock, Plugins, Row, RowState, Scope, SystemClock, TaskSet};
 use bridle_session::{Header, SessionId, UnixMillis};
+use bridle_store::{BlobStore, MemoryStore};
 use bridle_toolkit::plugins;
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
 use expect_test::expect;
+
+use crate::rig::agent_in;
 
 #[test]
 fn what_each_plugin_needs_and_provides() {
@@ -26,11 +29,12 @@ fn what_each_plugin_needs_and_provides() {
         exit_plan_mode: [] -> []
         glob: [Roots, Files] -> []
         instructions: [Roots, Files] -> []
+        jobs: [AgentHandle, Clock] -> [Jobs]
         list: [Roots, Files] -> []
         local-files: [] -> [Files]
         read: [Roots, Files] -> []
         search: [Roots, Files] -> []
-        shell: [Roots, Processes] -> []
+        shell: [Roots, Processes, BlobStore, Jobs] -> []
         system-prompt: [] -> []
         todo: [] -> []
         write: [Roots, Files] -> []
@@ -46,18 +50,33 @@ async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
     process
         .provide("processes", Arc::new(Processes::new("/no-supervisor".into(), environment)))
         .await;
+    process.provide::<dyn BlobStore>("blobs", Arc::new(MemoryStore::new())).await;
     process.mount(["local-files", "system-prompt"].map(Row::new).into()).await;
     let session = process.child("session");
-    let rows =
-        ["read", "list", "glob", "search", "edit", "write", "shell", "environment", "instructions"];
+    let rows = [
+        "read",
+        "list",
+        "glob",
+        "search",
+        "edit",
+        "write",
+        "jobs",
+        "shell",
+        "environment",
+        "instructions",
+    ];
+    let (agent, _updates) = agent_in(&session, &MemoryStore::new(), Arc::new(SystemClock));
+    session.provide("agent", agent).await;
     session.mount(rows.map(Row::new).into()).await;
-    assert!(session.all::<dyn Tool>().is_empty(), "there are no roots yet");
+    let tools = session.all::<dyn Tool>();
+    let [job] = tools.as_slice() else { panic!("there are no roots yet") };
+    assert_eq!(job.spec().name, "job");
     session.provide("roots", Arc::new(Roots::new("/ws".into(), Vec::new()))).await;
     assert!(session.rows().await.iter().all(|row| row.state == RowState::Active));
 
     let tools: Vec<_> =
         session.all::<dyn Tool>().iter().map(|tool| tool.spec().name.clone()).collect();
-    assert_eq!(tools, rows[..7]);
+    assert_eq!(tools, ["job", "read", "list", "glob", "search", "edit", "write", "shell"]);
     let sources = session.all::<dyn ContextSource>();
     let sources: Vec<_> = sources.iter().map(|source| source.name()).collect();
     assert_eq!(sources, ["environment", "AGENTS.md"]);
@@ -68,7 +87,7 @@ async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
     process.unmount("local-files").await;
     let left: Vec<_> =
         session.all::<dyn Tool>().iter().map(|tool| tool.spec().name.clone()).collect();
-    assert_eq!(left, ["shell"], "all the others work on files");
+    assert_eq!(left, ["job", "shell"], "all the others work on files");
 }
 
 struct Nobody;

@@ -16,7 +16,9 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
+use super::spool::Spool;
 use super::{Capture, Finished, ProcessError};
+use crate::plant::Plant;
 use crate::supervisor::SUBCOMMAND;
 use crate::supervisor::protocol::{Request, Status, Step};
 
@@ -47,6 +49,8 @@ pub(super) struct Call {
     program: String,
     cwd: std::ffi::OsString,
     clock: Arc<dyn Clock>,
+    /// The supervisor has said that the command runs.
+    started: bool,
 }
 
 /// A wait that may not be running.
@@ -70,6 +74,7 @@ struct Course {
     unseen: bool,
     /// What was read and not yet captured.
     buffer: Vec<u8>,
+    spool: Spool,
 }
 
 /// What can happen to a running command.
@@ -112,17 +117,37 @@ impl Call {
             program: request.program.to_string_lossy().into_owned(),
             cwd: request.cwd,
             clock,
+            started: false,
         })
+    }
+
+    /// Waits until the command runs.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(super) async fn started(&mut self) -> Result<(), ProcessError> {
+        match self.status.next_line().await.map_err(failure)? {
+            Some(line) => match serde_json::from_str(&line).map_err(failure)? {
+                Status::Started => {
+                    self.started = true;
+                    Ok(())
+                }
+                Status::Failed { step, error } => Err(self.refused(step, error)),
+                Status::Exited { .. } | Status::Done { .. } => Err(failure("it reports nonsense")),
+            },
+            None => Err(self.died().await),
+        }
     }
 
     /// Follows the command to its end.
     pub(super) async fn finish(
         mut self,
-        timeout: Duration,
+        timeout: Option<Duration>,
+        spool: Spool,
         token: CancellationToken,
         mut on_output: impl FnMut(&Capture) + Send,
     ) -> Result<Finished, ProcessError> {
-        let mut course = Course::new(self.clock.sleep(timeout));
+        let mut course = Course::new(timeout.map(|timeout| self.clock.sleep(timeout)), spool);
         while !(course.done && course.silent) {
             let event = self.next(&mut course, &token).await.map_err(failure)?;
             self.handle(event, &mut course).await?;
@@ -140,6 +165,8 @@ impl Call {
             self.wake();
             self.supervisor.wait().await.map_err(failure)?;
         }
+        let needed = course.finished.output.omitted_bytes() > 0;
+        course.finished.spooled = course.spool.finish(needed).await;
         Ok(course.finished)
     }
 
@@ -180,6 +207,7 @@ impl Call {
             Event::Output { ended } => {
                 course.unseen |= !course.buffer.is_empty();
                 course.finished.output.push(&course.buffer);
+                course.spool.push(&course.buffer).await;
                 course.buffer.clear();
                 course.silent = ended;
                 if course.exited && course.silent {
@@ -209,7 +237,7 @@ impl Call {
     /// Notes what the supervisor reported.
     fn take(&mut self, status: Status, course: &mut Course) -> Result<(), ProcessError> {
         match status {
-            Status::Started => {}
+            Status::Started => self.started = true,
             Status::Failed { step, error } => return Err(self.refused(step, error)),
             Status::Exited { code, signal } => {
                 course.exited = true;
@@ -270,17 +298,18 @@ impl Drop for Call {
 }
 
 impl Course {
-    fn new(deadline: Sleep) -> Self {
+    fn new(deadline: Timer, spool: Spool) -> Self {
         Self {
             finished: Finished { cancelled: false, ..Finished::not_started() },
             exited: false,
             done: false,
             silent: false,
-            deadline: Some(deadline),
+            deadline,
             patience: None,
             quiet: None,
             unseen: false,
             buffer: Vec::with_capacity(READ_SIZE),
+            spool,
         }
     }
 }
@@ -308,6 +337,7 @@ fn spawn(supervisor: &Path) -> std::io::Result<(Child, UnixStream, Receiver)> {
     let child = Command::new(supervisor)
         .arg(SUBCOMMAND)
         .env_clear()
+        .envs(Plant::passed_on())
         .current_dir("/")
         .stdin(Stdio::from(OwnedFd::from(theirs)))
         .stdout(Stdio::from(writer))

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// How many bytes of the beginning are kept.
-pub const HEAD_LIMIT: usize = 4 * 1024 * 1024;
+pub const HEAD_LIMIT: usize = 16 * 1024;
 
 /// How many bytes of the end are kept, besides the beginning.
 pub const TAIL_LIMIT: usize = 44 * 1024;
@@ -15,6 +15,17 @@ pub struct Capture {
     tail: VecDeque<u8>,
     total_bytes: u64,
     total_lines: u64,
+}
+
+/// The later part of an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// How many bytes before it are not kept any more.
+    pub omitted: u64,
+    /// The text.
+    pub text: String,
+    /// Where to go on.
+    pub next: u64,
 }
 
 impl Capture {
@@ -57,6 +68,29 @@ impl Capture {
         let cut = (bytes.len() as u64) < self.total_bytes;
         let from = if cut { first_border(&bytes) } else { 0 };
         String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned()
+    }
+
+    /// What was written from byte `from` on, as far as it is kept, up to the last complete
+    /// character.
+    pub fn since(&self, from: u64) -> Since {
+        let all = if self.omitted_bytes() == 0 { self.head.as_slice() } else { &[] };
+        let kept: Vec<u8> = all.iter().chain(&self.tail).copied().collect();
+        let begins = self.total_bytes.saturating_sub(kept.len() as u64);
+        let cut = usize::try_from(from.saturating_sub(begins)).unwrap_or(usize::MAX);
+        let bytes = kept.get(cut..).unwrap_or_default();
+        let skip = if from < begins { first_border(bytes) } else { 0 };
+        let bytes = bytes.get(skip..last_border(bytes).max(skip)).unwrap_or_default();
+        let begins = begins.max(from) + skip as u64;
+        Since {
+            omitted: begins.saturating_sub(from),
+            text: String::from_utf8_lossy(bytes).into_owned(),
+            next: begins + bytes.len() as u64,
+        }
+    }
+
+    /// The bytes of the beginning and of the end that are kept.
+    pub(crate) fn ends(&self) -> (&[u8], Vec<u8>) {
+        (&self.head, self.tail.iter().copied().collect())
     }
 
     /// Adds what was just read.
@@ -165,6 +199,27 @@ mod tests {
         let capture = captured([&bytes]);
         assert_eq!(capture.omitted_bytes(), (bytes.len() - HEAD_LIMIT - TAIL_LIMIT) as u64);
         assert_eq!(capture.total_bytes(), bytes.len() as u64);
+    }
+
+    #[test]
+    fn looks_one_after_the_other_give_every_byte_once() {
+        let text = "añ€😀\n".repeat(40_000);
+        for size in [7, 1000, 50_000, 100_000] {
+            let (mut capture, mut seen, mut next) = (Capture::default(), String::new(), 0);
+            for piece in text.as_bytes().chunks(size) {
+                capture.push(piece);
+                let since = capture.since(next);
+                assert_eq!(since.next, next + since.omitted + since.text.len() as u64);
+                assert!(!since.text.contains('\u{FFFD}'));
+                if size <= TAIL_LIMIT {
+                    assert_eq!(since.omitted, 0, "pieces of {size} bytes");
+                    seen += &since.text;
+                }
+                next = since.next;
+            }
+            assert_eq!(next, text.len() as u64);
+            assert!(size > TAIL_LIMIT || seen == text);
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A command whose output is a secret: run directly, without a shell and without a terminal.
 //!
-//! It is the user's own, from their own configuration, so it needs no permission and no supervisor.
-//! What it writes goes to the caller and nowhere else: to no log, no error, no client.
+//! It is the user's own, from their own configuration, so it needs no permission. It has no
+//! supervisor, because that would end what the command leaves running on purpose: a `gpg-agent`
+//! keeps the passphrase that the person has just typed. What it writes goes to the caller and nowhere else: to no log, no error, no client.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -38,7 +39,10 @@ pub enum CredentialError {
 ///
 /// # Cancel safety
 /// Dropping the future kills the command.
-#[expect(clippy::disallowed_methods, reason = "a supervisor would mix errors into the output")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a supervisor would end the agent of the user's key store, too"
+)]
 pub async fn run_for_credential(
     program: &str,
     arguments: &[String],

@@ -81,6 +81,12 @@ impl Environment {
         self
     }
 
+    /// The value of a variable.
+    pub(crate) fn value(&self, name: &str) -> Option<&OsStr> {
+        let found = self.variables.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_os_str())
+    }
+
     pub(crate) fn variables(&self) -> &[(OsString, OsString)] {
         &self.variables
     }

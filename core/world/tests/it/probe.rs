@@ -62,7 +62,8 @@ fn call(
     let spec = CommandSpec {
         command: command.to_owned(),
         cwd: Path::new("/").to_owned(),
-        timeout: DEFAULT_TIMEOUT,
+        timeout: Some(DEFAULT_TIMEOUT),
+        spool: None,
     };
     async move {
         let finished = processes.run(spec, CancellationToken::new(), |_| ()).await;

@@ -37,11 +37,20 @@ impl Rig {
     }
 
     pub(crate) fn supervised_by(supervisor: PathBuf) -> Self {
+        Self::with(supervisor, [])
+    }
+
+    /// Commands of a user who has these variables.
+    pub(crate) fn of_user<const N: usize>(variables: [(&str, &str); N]) -> Self {
+        Self::with(probe(), variables)
+    }
+
+    fn with<const N: usize>(supervisor: PathBuf, variables: [(&str, &str); N]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let mark = format!("mark-{}-{count}-", std::process::id());
-        let environment = Environment::from_variables(std::iter::empty::<(OsString, OsString)>())
-            .with(MARK, &mark);
+        let variables = variables.map(|(name, value)| (OsString::from(name), value.into()));
+        let environment = Environment::from_variables(variables).with(MARK, &mark);
         let clock = HeldClock::new();
         let processes = Processes::with_clock(supervisor, environment, Arc::new(clock.clone()));
         Self { folder: tempfile::tempdir().unwrap(), mark, processes, clock }
@@ -51,7 +60,8 @@ impl Rig {
         CommandSpec {
             command: command.to_owned(),
             cwd: self.folder.path().to_owned(),
-            timeout: DEFAULT_TIMEOUT,
+            timeout: Some(DEFAULT_TIMEOUT),
+            spool: None,
         }
     }
 
@@ -68,18 +78,33 @@ impl Rig {
 
     /// The processes alive now that carry this rig's mark.
     pub(crate) fn marked(&self) -> Vec<String> {
+        let lines = self.folders_of_marked().map(|folder| {
+            let line = fs_err::read(folder.join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).replace('\0', " ")
+        });
+        lines.collect()
+    }
+
+    fn folders_of_marked(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let wanted = format!("{MARK}={}", self.mark);
         let entries = fs_err::read_dir("/proc").unwrap().flatten();
-        entries
-            .filter(|entry| {
-                let environment = fs_err::read(entry.path().join("environ")).unwrap_or_default();
-                environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
-            })
-            .map(|entry| {
-                let line = fs_err::read(entry.path().join("cmdline")).unwrap_or_default();
-                String::from_utf8_lossy(&line).replace('\0', " ")
-            })
-            .collect()
+        entries.map(|entry| entry.path()).filter(move |folder| {
+            let environment = fs_err::read(folder.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        })
+    }
+}
+
+impl Drop for Rig {
+    /// A test that found survivors leaves none itself.
+    fn drop(&mut self) {
+        let numbers = self.folders_of_marked().filter_map(|folder| {
+            let number = folder.file_name()?.to_str()?.parse().ok()?;
+            rustix::process::Pid::from_raw(number)
+        });
+        for number in numbers {
+            rustix::process::kill_process(number, rustix::process::Signal::KILL).ok();
+        }
     }
 }
 

@@ -1,0 +1,148 @@
+//! Commands as a person meets them: they never wait for a person, show what they write while they
+//! run, work where their session does, and may run beside it.
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::Client;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+
+use crate::scene::{Scene, call_then_done};
+
+/// B070: what would wait for a key ends by itself, long before its time-out.
+#[tokio::test]
+async fn interactive_programs_do_not_wait_for_a_person() {
+    let repository = "git init -q . && git config user.email a@b && git config user.name n && \
+                      for i in $(seq 100); do git commit -q --allow-empty -m $i; done";
+    for (command, expected) in [
+        ("read x; echo read $?", "read 1"),
+        ("cat; echo cat $?", "cat 0"),
+        ("cat </dev/tty; echo tty $?", "tty 1"),
+        ("python3 -c 'input()'; echo python $?", "EOFError"),
+        (
+            "git log --format=%s | tail -1; git log | wc -l; git rebase -i --root; echo rebase $?",
+            "1\n",
+        ),
+        ("git commit --allow-empty; echo commit $?", "commit 1"),
+        ("git -c credential.helper= ls-remote https://127.0.0.1:9/x; echo remote $?", "remote 128"),
+        ("$EDITOR file; echo editor $?; $PAGER /dev/null; echo pager $?", "pager 0"),
+    ] {
+        let command = format!("({repository}) >/dev/null 2>&1; {command}");
+        let scene = Scene::new(call_then_done("shell", json!({"command": command}))).await;
+        let (mut client, session) = scene.session().await;
+        client.prompt(&session, "go").await.ok();
+        let results = scene.last_results();
+        assert!(!results.contains("timed out"), "{command}: {results}");
+        let expected = expected.replace('\n', "\\n");
+        assert!(results.contains(&expected), "{command}: {results}");
+        client.finish(&scene.place).await;
+    }
+}
+
+/// B071: output is seen before the command ends. Each line is written only after the client has
+/// seen the one before it.
+#[tokio::test]
+async fn output_is_shown_while_the_command_runs() {
+    let command = "for i in 1 2 3 4 5; do echo line-$i; read x <gate; done; echo all";
+    let scene = Scene::new(call_then_done("shell", json!({"command": command}))).await;
+    let gate = scene.place.workspace().join("gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let (mut client, session) = scene.session().await;
+    let turn = client.begin_prompt(&session, "go").await;
+    for line in 1..=5 {
+        shows(&client, &session, &format!("line-{line}\n")).await;
+        let gate = gate.clone();
+        tokio::task::spawn_blocking(move || fs_err::write(gate, "go\n").unwrap()).await.unwrap();
+    }
+    client.reply(&turn).await.ok();
+    assert!(scene.last_results().contains("line-5\\nall\\n[exit code 0]"));
+    client.finish(&scene.place).await;
+}
+
+/// Waits until some update of a tool call shows `text`.
+async fn shows(client: &Client, session: &str, text: &str) {
+    let has = |update: &Value| {
+        update["sessionUpdate"] == "tool_call_update"
+            && update["content"].to_string().contains(text.trim_end())
+    };
+    client.wait_for(text, |trace| trace.updates(session).iter().any(has).then_some(())).await;
+}
+
+/// B073: two sessions of one agent, which was started elsewhere.
+#[tokio::test]
+async fn a_command_runs_in_the_folder_of_its_session() {
+    let script = Script::new().rule(
+        "where",
+        [Answer::new().tool_call("shell", json!({"command": "pwd -P"})), Answer::new().text("ok")],
+    );
+    let scene = Scene::new(script).await;
+    let launch = scene.place.acp(&scene.model.url()).cwd("/");
+    let mut client = Client::ready(&launch).await;
+    for name in ["one", "two"] {
+        let cwd = scene.place.write(&format!("{name}/file"), "").parent().unwrap().to_owned();
+        let params = json!({"cwd": cwd, "mcpServers": []});
+        let result = client.request("session/new", params).await.ok();
+        let session = result["sessionId"].as_str().unwrap().to_owned();
+        client.prompt(&session, "where").await.ok();
+        let cwd = fs_err::canonicalize(cwd).unwrap();
+        let results = scene.last_results();
+        assert!(results.contains(&format!("{}\\n", cwd.display())), "{results}");
+    }
+    client.finish(&scene.place).await;
+}
+
+/// Commands have the `PATH` of the login shell, and what its profile prints is nobody's business.
+#[tokio::test]
+async fn a_program_that_only_the_login_shell_finds_is_found() {
+    let scene = Scene::new(call_then_done("shell", json!({"command": "only-in-a-terminal"}))).await;
+    let profile = "echo welcome; PATH=\"$HOME/tools:$PATH\"; export PATH\n";
+    fs_err::write(scene.place.user_home().join(".bash_profile"), profile).unwrap();
+    let tools = scene.place.user_home().join("tools");
+    fs_err::create_dir_all(&tools).unwrap();
+    executable(&tools.join("only-in-a-terminal"), "#!/bin/sh\necho found\n");
+    let launch = scene.place.acp(&scene.model.url()).env("SHELL", "/bin/bash");
+    let (mut client, session) = Client::in_session(&scene.place, &launch).await;
+    client.prompt(&session, "go").await.ok();
+    let results = scene.last_results();
+    assert!(results.contains("found\\n[exit code 0]") && !results.contains("welcome"), "{results}");
+    client.finish(&scene.place).await;
+    let doctor = |shell: &str| {
+        let launch = scene.place.launch(["doctor"]).env("SHELL", shell);
+        async move { String::from_utf8(launch.output().await.stdout).unwrap() }
+    };
+    let said = doctor("/bin/bash").await;
+    assert!(said.contains("ok    commands have the PATH of the login shell /bin/bash"), "{said}");
+    let said = doctor("/bin/false").await;
+    assert_eq!(said.matches("did not tell its PATH").count(), 1, "{said}");
+}
+
+fn executable(path: &std::path::Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs_err::write(path, text).unwrap();
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A job runs on while turns end; a later turn can wait for it, its end is told, and its facts are
+/// on the log.
+#[tokio::test]
+async fn a_job_runs_beside_the_turns_and_its_end_is_told() {
+    let command = "echo begun; read x <gate; exit 7";
+    let start = Answer::new().tool_call("shell", json!({"command": command, "background": true}));
+    let wait = Answer::new().tool_call("job", json!({"action": "wait", "timeout_s": 600}));
+    let script = Script::new().reply(start).reply(Answer::new().text("it runs"));
+    let scene = Scene::new(script.reply(wait).reply(Answer::new().text("it has ended"))).await;
+    let gate = scene.place.workspace().join("gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let (mut client, session) = scene.session().await;
+    assert_eq!(client.prompt(&session, "go").await.stop_reason(), "end_turn");
+    assert!(scene.last_results().contains("Runs in the background as job-"));
+    let turn = client.begin_prompt(&session, "and now?").await;
+    tokio::task::spawn_blocking(move || fs_err::write(gate, "go\n").unwrap()).await.unwrap();
+    assert_eq!(client.reply(&turn).await.stop_reason(), "end_turn");
+    let results = scene.last_results();
+    assert!(results.contains("begun\\n[exit code 7]"), "{results}");
+    let trace = client.finish(&scene.place).await;
+    assert!(trace.text(&session).contains("A background command ended with code 7."), "{trace}");
+    let kinds = ["job/started", "job/ended"].map(|kind| scene.events(&session, kind).len());
+    assert_eq!(kinds, [1, 1]);
+    scene.assert_lawful();
+}
