@@ -21,7 +21,7 @@ use bridle_agent::{
 use bridle_compose::{RowState, RowStatus, Scope, TaskSet};
 use bridle_model::{Catalogue, ListedModel};
 use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
-use bridle_store::{LogWriter, MemoryStore, SessionStore};
+use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
 use bridle_world::process::Processes;
 use tokio::sync::mpsc;
 
@@ -220,6 +220,11 @@ impl App {
     /// The session store. Its methods block: call them off the async threads.
     pub fn store(&self) -> Arc<dyn SessionStore> {
         self.scope.get::<dyn SessionStore>().unwrap_or_else(|| Arc::new(NoStore))
+    }
+
+    /// Where images of prompts are kept. Its methods block: call them off the async threads.
+    pub fn blobs(&self) -> Arc<dyn BlobStore> {
+        self.scope.get::<dyn BlobStore>().unwrap_or_else(|| Arc::new(NoStore))
     }
 
     /// The tasks of the process; [`App::close`] ends them.

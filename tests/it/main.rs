@@ -26,6 +26,7 @@ mod models;
 mod money;
 mod outputs;
 mod permissions;
+mod pictures;
 mod power_cuts;
 mod repeats;
 mod repository;

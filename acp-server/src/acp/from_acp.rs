@@ -1,57 +1,140 @@
-//! From the protocol's content blocks to the session's content.
+//! From the protocol's content blocks to the session's content. Images are kept as blobs.
+
+use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
-    ContentBlock, EmbeddedResource, EmbeddedResourceResource, ResourceLink,
+    BlobResourceContents, ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent,
+    ResourceLink,
 };
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bridle_model::ImageFormat;
 use bridle_session::Content;
+use bridle_store::BlobStore;
 
 use super::errors;
+use super::session::blocking;
+
+/// The most bytes of an image file. What a provider takes of them is for the request to say.
+const MAX_IMAGE: usize = 20 << 20;
+
+/// Clients disagree on padding.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// One block of a prompt.
+enum Part {
+    Content(Content),
+    Image(Picture),
+}
+
+/// An image as a client sends it.
+struct Picture {
+    base64: String,
+    /// Where it is from.
+    uri: Option<String>,
+    /// What stands for it if it is no image; without it the prompt is refused.
+    otherwise: Option<Content>,
+}
 
 /// The content of a prompt, in order. Links keep their URI as it is, with line ranges and schemes
-/// unknown here; the toolkit and the model make sense of them.
+/// unknown here; the toolkit and the model make sense of them. Image files are in `blobs` when this
+/// returns.
 ///
 /// # Errors
-/// When the prompt is empty or holds what was not advertised: images and audio.
-pub(super) fn content(method: &str, blocks: Vec<ContentBlock>) -> Result<Vec<Content>, Error> {
-    let empty =
-        |content: &Content| matches!(content, Content::Text { text } if text.trim().is_empty());
-    let content: Vec<Content> =
+/// When the prompt is empty, holds what was not advertised (audio), or an image that is none, is
+/// too large or cannot be kept.
+///
+/// # Cancel safety
+/// Cancel safe; blobs that nothing names are collected.
+pub(super) async fn content(
+    method: &'static str,
+    blocks: Vec<ContentBlock>,
+    blobs: Arc<dyn BlobStore>,
+) -> Result<Vec<Content>, Error> {
+    let is_empty = |part: &Part| matches!(part, Part::Content(Content::Text { text }) if text.trim().is_empty());
+    let parts: Vec<Part> =
         blocks.into_iter().map(|block| part(method, block)).collect::<Result<_, _>>()?;
-    if content.iter().all(empty) {
+    if parts.iter().all(is_empty) {
         return Err(errors::invalid_params(&format!("{method}: the prompt is empty")));
+    }
+    if !parts.iter().any(|part| matches!(part, Part::Image(_))) {
+        return kept(method, parts, blobs.as_ref());
+    }
+    blocking(move || kept(method, parts, blobs.as_ref())).await
+}
+
+fn part(method: &str, block: ContentBlock) -> Result<Part, Error> {
+    let content = match block {
+        ContentBlock::Text(text) => Content::text(text.text),
+        ContentBlock::ResourceLink(ResourceLink { uri, name, .. }) => Content::Link { uri, name },
+        ContentBlock::Resource(resource) => return Ok(resource_part(resource)),
+        ContentBlock::Image(ImageContent { data, uri, .. }) => {
+            return Ok(Part::Image(Picture { base64: data, uri, otherwise: None }));
+        }
+        ContentBlock::Audio(_) => return Err(refused(method, "audio")),
+        // The reader replaces kinds that this SDK does not know; a later SDK may know more.
+        _ => return Err(refused(method, "this kind of content")),
+    };
+    Ok(Part::Content(content))
+}
+
+fn resource_part(resource: EmbeddedResource) -> Part {
+    let content = match resource.resource {
+        EmbeddedResourceResource::TextResourceContents(text) => {
+            Content::Resource { uri: text.uri, mime_type: text.mime_type, text: text.text }
+        }
+        EmbeddedResourceResource::BlobResourceContents(blob) => return blob_part(blob),
+        _ => Content::text("[An embedded resource of an unknown kind was left out here.]"),
+    };
+    Part::Content(content)
+}
+
+fn blob_part(resource: BlobResourceContents) -> Part {
+    let BlobResourceContents { blob, mime_type, uri, .. } = resource;
+    let kind = mime_type.as_deref().unwrap_or("binary");
+    let name = format!("embedded {kind} data, which was not passed on");
+    let left_out = Content::Link { name, uri: uri.clone() };
+    if mime_type.is_some_and(|kind| !kind.starts_with("image/")) {
+        return Part::Content(left_out);
+    }
+    Part::Image(Picture { base64: blob, uri: Some(uri), otherwise: Some(left_out) })
+}
+
+/// The content, with its images in `blobs`.
+fn kept(method: &str, parts: Vec<Part>, blobs: &dyn BlobStore) -> Result<Vec<Content>, Error> {
+    let mut content = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part {
+            Part::Content(part) => content.push(part),
+            Part::Image(Picture { base64, uri, otherwise }) => match read(&base64) {
+                Ok((format, bytes)) => {
+                    let blob = blobs.put(&bytes).map_err(|error| errors::store(&error))?;
+                    let name = "the image that follows".to_owned();
+                    content.extend(uri.map(|uri| Content::Link { uri, name }));
+                    let mime_type = format.media_type().to_owned();
+                    content.push(Content::Image { blob, mime_type });
+                }
+                Err(reason) => content.push(otherwise.ok_or_else(|| {
+                    errors::invalid_params(&format!("{method}: an image cannot be taken: {reason}"))
+                })?),
+            },
+        }
     }
     Ok(content)
 }
 
-fn part(method: &str, block: ContentBlock) -> Result<Content, Error> {
-    match block {
-        ContentBlock::Text(text) => Ok(Content::text(text.text)),
-        ContentBlock::ResourceLink(ResourceLink { uri, name, .. }) => {
-            Ok(Content::Link { uri, name })
-        }
-        ContentBlock::Resource(resource) => Ok(resource_part(resource)),
-        ContentBlock::Image(_) => Err(refused(method, "images")),
-        ContentBlock::Audio(_) => Err(refused(method, "audio")),
-        // The reader replaces kinds that this SDK does not know; a later SDK may know more.
-        _ => Err(refused(method, "this kind of content")),
+fn read(base64: &str) -> Result<(ImageFormat, Vec<u8>), String> {
+    let bytes = BASE64.decode(base64.trim()).map_err(|_| "its data is not Base64".to_owned())?;
+    if bytes.len() > MAX_IMAGE {
+        return Err(format!("it has {} bytes; {MAX_IMAGE} are the most", bytes.len()));
     }
-}
-
-fn resource_part(resource: EmbeddedResource) -> Content {
-    match resource.resource {
-        EmbeddedResourceResource::TextResourceContents(text) => {
-            Content::Resource { uri: text.uri, mime_type: text.mime_type, text: text.text }
-        }
-        EmbeddedResourceResource::BlobResourceContents(blob) => Content::Link {
-            name: format!(
-                "embedded {} data, which was not passed on",
-                blob.mime_type.as_deref().unwrap_or("binary")
-            ),
-            uri: blob.uri,
-        },
-        _ => Content::text("[An embedded resource of an unknown kind was left out here.]"),
-    }
+    let (format, ..) = ImageFormat::measure(&bytes).map_err(|error| error.to_string())?;
+    Ok((format, bytes))
 }
 
 fn refused(method: &str, what: &str) -> Error {
@@ -60,16 +143,33 @@ fn refused(method: &str, what: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use bridle_session::BlobRef;
+    use bridle_store::MemoryStore;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn read(blocks: Value) -> Result<Vec<Content>, Error> {
-        content("session/prompt", serde_json::from_value(blocks).unwrap())
+    const GIF: &[u8] = b"GIF89a\x02\0\x03\0\0\0\0";
+
+    /// Reads a prompt of which at most `GIF` is kept.
+    async fn read(blocks: Value) -> Result<Vec<Content>, Error> {
+        let blobs = Arc::new(MemoryStore::new());
+        let content =
+            content("session/prompt", serde_json::from_value(blocks).unwrap(), blobs.clone());
+        let content = content.await?;
+        for blob in content.iter().filter_map(Content::blob) {
+            assert_eq!(blobs.get(blob).unwrap(), GIF);
+        }
+        Ok(content)
     }
 
-    #[test]
-    fn every_block_reaches_the_session() {
+    fn gif() -> BlobRef {
+        MemoryStore::new().put(GIF).unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_block_reaches_the_session() {
+        let image = BASE64.encode(GIF);
         let content = read(json!([
             {"type": "text", "text": "look at"},
             {"type": "resource_link", "uri": "file:///w/a%20b.rs#L10:20", "name": "a b.rs"},
@@ -78,9 +178,15 @@ mod tests {
                 "mimeType": "text/markdown"}},
             {"type": "resource", "resource": {"uri": "file:///w/d.png", "blob": "AAAA",
                 "mimeType": "image/png"}},
+            {"type": "resource", "resource": {"uri": "file:///w/e.pdf", "blob": image,
+                "mimeType": "application/pdf"}},
+            // The bytes say what it is, and neither name nor type.
+            {"type": "resource", "resource": {"uri": "file:///w/f.png", "blob": image}},
+            {"type": "image", "data": image.trim_end_matches('='), "mimeType": "image/png"},
         ]));
+        let shown = || Content::Image { blob: gif(), mime_type: "image/gif".into() };
         assert_eq!(
-            content.unwrap(),
+            content.await.unwrap(),
             [
                 Content::text("look at"),
                 Content::Link { uri: "file:///w/a%20b.rs#L10:20".into(), name: "a b.rs".into() },
@@ -94,20 +200,32 @@ mod tests {
                     uri: "file:///w/d.png".into(),
                     name: "embedded image/png data, which was not passed on".into(),
                 },
+                Content::Link {
+                    uri: "file:///w/e.pdf".into(),
+                    name: "embedded application/pdf data, which was not passed on".into(),
+                },
+                Content::Link {
+                    uri: "file:///w/f.png".into(),
+                    name: "the image that follows".into()
+                },
+                shown(),
+                shown(),
             ]
         );
     }
 
-    #[test]
-    fn empty_prompts_images_and_audio_are_refused_in_words() {
+    #[tokio::test]
+    async fn empty_prompts_broken_images_and_audio_are_refused_in_words() {
         for (blocks, says) in [
             (json!([]), "the prompt is empty"),
             (json!([{"type": "text", "text": ""}]), "the prompt is empty"),
             (json!([{"type": "text", "text": " \n\t\u{a0}"}]), "the prompt is empty"),
-            (json!([{"type": "image", "data": "AA", "mimeType": "image/png"}]), "images"),
+            (json!([{"type": "image", "data": "?", "mimeType": "image/png"}]), "not Base64"),
+            (json!([{"type": "image", "data": "AA", "mimeType": "image/png"}]), "neither PNG"),
+            (json!([{"type": "image", "data": "R0lGODlh", "mimeType": "image/gif"}]), "damaged"),
             (json!([{"type": "audio", "data": "AA", "mimeType": "audio/wav"}]), "audio"),
         ] {
-            let error = read(blocks).unwrap_err();
+            let error = read(blocks).await.unwrap_err();
             assert_eq!(i32::from(error.code), -32602);
             assert!(error.message.contains(says), "{}", error.message);
         }

@@ -199,7 +199,7 @@ fn initialized() -> InitializeResponse {
         .close(SessionCloseCapabilities::new());
     let capabilities = AgentCapabilities::new()
         .load_session(true)
-        .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+        .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
         .session_capabilities(session);
     let method = AuthMethodAgent::new(AUTH_METHOD, "Use the configured key")
         .description("Reads the keys again from the environment and from config.toml");

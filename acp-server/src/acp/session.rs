@@ -140,8 +140,8 @@ impl Actor {
         match command {
             // Taken above.
             Command::Load(_) => {}
-            Command::Prompt(request, responder) => self.prompt(live, request, responder),
-            Command::Steer(request, responder) => self.steer(live, request, responder),
+            Command::Prompt(request, responder) => self.prompt(live, request, responder).await,
+            Command::Steer(request, responder) => self.steer(live, request, responder).await,
             Command::Cancel => {
                 live.turns.cancel();
                 agent.cancel();
@@ -207,8 +207,14 @@ impl Actor {
         }
     }
 
-    fn prompt(&self, live: &Live, request: PromptRequest, responder: Responder<PromptResponse>) {
-        let content = match from_acp::content("session/prompt", request.prompt) {
+    async fn prompt(
+        &self,
+        live: &Live,
+        request: PromptRequest,
+        responder: Responder<PromptResponse>,
+    ) {
+        let blobs = self.server.app.blobs();
+        let content = match from_acp::content("session/prompt", request.prompt, blobs).await {
             Ok(content) => content,
             Err(error) => return answer(responder.respond_with_error(error)),
         };
@@ -236,9 +242,15 @@ impl Actor {
 
     /// Hands a message to the running turn. Whether one takes it is the agent's to say, except when
     /// nothing runs that a client knows of: then it is a turn of its own, and said so at once.
-    fn steer(&self, live: &Live, request: SteeringRequest, responder: Responder<SteeringResponse>) {
+    async fn steer(
+        &self,
+        live: &Live,
+        request: SteeringRequest,
+        responder: Responder<SteeringResponse>,
+    ) {
         let when_idle = request.when_idle();
-        let content = match from_acp::content(steering::METHOD, request.prompt) {
+        let blobs = self.server.app.blobs();
+        let content = match from_acp::content(steering::METHOD, request.prompt, blobs).await {
             Ok(content) => content,
             Err(error) => return answer(responder.respond_with_error(error)),
         };

@@ -126,9 +126,10 @@ impl ModelSource for Providers {
         let model = settings.catalogue.row(route).ok_or_else(unknown)?;
         let limits = model.limits();
         let (levels, prices) = (model.levels.clone(), model.prices.clone());
+        let images = model.image_limits();
         let adapter = self.adapter(&settings, model, Renewal::Once).await?;
         let call = PreparedCall::new(route.clone(), limits, RetryPolicy::standard(), adapter);
-        Ok(call.described(levels, prices))
+        Ok(call.described(levels, prices).with_images(images))
     }
 
     fn default_route(&self) -> Result<Route, ModelFailure> {

@@ -12,6 +12,7 @@ mod contexts;
 mod frame;
 mod gate;
 mod halt;
+mod images;
 mod inbox;
 mod partial;
 mod quiet;

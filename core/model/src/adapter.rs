@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CatalogueModel, Chunk, Dialect, Effort, HttpClient, ModelFailure, ModelRequest, RetryPolicy,
-    Secret,
+    CatalogueModel, Chunk, Dialect, Effort, HttpClient, ImageLimits, ModelFailure, ModelRequest,
+    RetryPolicy, Secret,
 };
 
 /// Resolves routes to calls. The driver asks before every attempt, so that a route, a key or a
@@ -104,6 +104,7 @@ pub struct PreparedCall {
     retry: RetryPolicy,
     levels: Vec<Effort>,
     prices: Option<PriceList>,
+    images: Option<ImageLimits>,
     adapter: Box<dyn ModelAdapter>,
 }
 
@@ -115,13 +116,25 @@ impl PreparedCall {
         retry: RetryPolicy,
         adapter: Box<dyn ModelAdapter>,
     ) -> Self {
-        Self { route, limits, retry, levels: Vec::new(), prices: None, adapter }
+        let (levels, prices, images) = (Vec::new(), None, None);
+        Self { route, limits, retry, levels, prices, images, adapter }
     }
 
     /// The same call on a route that takes these thinking levels and has these prices.
     #[must_use]
     pub fn described(self, levels: Vec<Effort>, prices: Option<PriceList>) -> Self {
         Self { levels, prices, ..self }
+    }
+
+    /// The same call on a route that takes images within these limits; `None` takes none.
+    #[must_use]
+    pub fn with_images(self, images: Option<ImageLimits>) -> Self {
+        Self { images, ..self }
+    }
+
+    /// What the route takes of images; `None` when it takes none.
+    pub fn images(&self) -> Option<&ImageLimits> {
+        self.images.as_ref()
     }
 
     /// The thinking level to ask for when `wanted` is: the nearest that the route takes.

@@ -12,7 +12,7 @@ use bridle_session::{PriceList, Route};
 use serde::Deserialize;
 
 pub use self::row::{CatalogueModel, CatalogueProvider, Dialect, Input, ModelPatch, Thinking};
-use crate::{Effort, ListedModel, RouteLimits};
+use crate::{Effort, ImageLimits, ListedModel, RouteLimits};
 
 /// What is assumed of a model of which nobody has said it.
 const ASSUMED: RouteLimits = RouteLimits { window: 128_000, max_output: 8_000 };
@@ -43,6 +43,7 @@ struct Group {
     provider: String,
     dialect: Dialect,
     thinking: Thinking,
+    images: ImageLimits,
     as_of: String,
     source: String,
     #[serde(rename = "model")]
@@ -165,6 +166,7 @@ impl Catalogue {
             levels: Vec::new(),
             default_level: None,
             inputs: vec![Input::Text],
+            images: ImageLimits::ASSUMED,
             system_messages: false,
             prices: None,
             assumed: true,
@@ -182,7 +184,7 @@ impl Catalogue {
 
 impl Group {
     fn rows(self) -> impl Iterator<Item = CatalogueModel> {
-        let Self { provider, dialect, thinking, as_of, source, models } = self;
+        let Self { provider, dialect, thinking, images, as_of, source, models } = self;
         models.into_iter().map(move |known| CatalogueModel {
             provider: provider.clone(),
             id: known.id,
@@ -194,6 +196,7 @@ impl Group {
             levels: known.levels,
             default_level: known.default_level,
             inputs: known.inputs,
+            images,
             system_messages: known.system_messages,
             prices: known.prices,
             assumed: false,

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use bridle_session::{Content, DeveloperMessage};
+use bridle_session::{BlobRef, Content, DeveloperMessage};
 use percent_encoding::percent_decode_str;
 
 /// The text of one part. A file's URI becomes its path and lines; any other URI stays as it is.
@@ -28,11 +28,15 @@ pub(crate) fn text_of(content: &Content) -> Cow<'_, str> {
              session, where no tool can read it: to see more of it, ask for a smaller part.]",
             blob.bytes
         )),
-        Content::Image { blob, mime_type } => Cow::Owned(format!(
-            "[Here is an image ({mime_type}, {} bytes) that you cannot be shown.]",
-            blob.bytes
-        )),
+        Content::Image { blob, mime_type } => Cow::Owned(note_of_image(blob, mime_type, None)),
     }
+}
+
+/// What stands in the place of an image, and `why`.
+pub(crate) fn note_of_image(blob: &BlobRef, media_type: &str, why: Option<&str>) -> String {
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let bytes = blob.bytes;
+    format!("[Here is an image ({media_type}, {bytes} bytes) that you cannot be shown{why}.]")
 }
 
 /// What a developer message says, where a wire has no role for it.
@@ -99,7 +103,7 @@ fn line_range(fragment: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use bridle_session::{BlobHash, BlobRef};
+    use bridle_session::BlobHash;
     use expect_test::expect;
 
     use super::*;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bridle_session::{Projection, Seq};
 use serde_json::value::RawValue;
 
-use crate::Effort;
+use crate::{Effort, Images};
 
 /// A tool as a model is told of it.
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ pub struct ModelRequest {
     tools: Arc<[ToolSpec]>,
     effort: Option<Effort>,
     reasoning_since: Seq,
+    images: Images,
     cache: RequestCache,
 }
 
@@ -44,8 +45,14 @@ impl ModelRequest {
         effort: Option<Effort>,
         reasoning_since: Seq,
     ) -> Self {
-        let cache = RequestCache::default();
-        Self { projection, tools, effort, reasoning_since, cache }
+        let (images, cache) = (Images::default(), RequestCache::default());
+        Self { projection, tools, effort, reasoning_since, images, cache }
+    }
+
+    /// The same request, which shows these of its images. Without it shows none.
+    #[must_use]
+    pub fn with_images(self, images: Images) -> Self {
+        Self { images, ..self }
     }
 
     /// The same request, built from where the last one of the session with this cache ended.
@@ -67,6 +74,11 @@ impl ModelRequest {
     /// Where the current series began; see [`ModelRequest::new`].
     pub fn reasoning_since(&self) -> Seq {
         self.reasoning_since
+    }
+
+    /// The images that it shows.
+    pub(crate) fn images(&self) -> &Images {
+        &self.images
     }
 
     /// The effort asked for.

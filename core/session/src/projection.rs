@@ -1,5 +1,8 @@
 //! What a model request is made of: the messages on the surface, shared and immutable.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::id::Seq;
 use crate::nodes::Nodes;
 use crate::vocabulary::{
@@ -12,6 +15,7 @@ use crate::vocabulary::{
 #[derive(Clone, Debug)]
 pub struct Projection {
     nodes: Nodes,
+    offloaded: Arc<BTreeSet<Seq>>,
 }
 
 /// One message on the surface.
@@ -30,8 +34,14 @@ pub enum Message<'a> {
 }
 
 impl Projection {
-    pub(crate) fn new(nodes: Nodes) -> Self {
-        Self { nodes }
+    pub(crate) fn new(nodes: Nodes, offloaded: Arc<BTreeSet<Seq>>) -> Self {
+        Self { nodes, offloaded }
+    }
+
+    /// Whether a note of text stands for the images of the message at `seq`: an `image/offload`
+    /// names it.
+    pub fn is_offloaded(&self, seq: Seq) -> bool {
+        self.offloaded.contains(&seq)
     }
 
     /// The messages in the order a model reads them.

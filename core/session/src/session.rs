@@ -177,7 +177,7 @@ impl Session {
     /// The messages on the surface now. Shares the surface's own list, so it costs the same for
     /// any length, and so does the append after it.
     pub fn projection(&self) -> Projection {
-        self.surface.projection()
+        self.surface.projection(Arc::clone(&self.state.offloaded))
     }
 
     /// What must be appended so that the log is at rest, in this order: `log/gap` for events that

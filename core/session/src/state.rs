@@ -4,13 +4,16 @@
 //! domain folds, and adds what only the session's own rules need. It holds nothing that the events
 //! do not say, and it decides nothing: the rules over it are in `admission`.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::content::{Block, TimedBlock};
 use crate::damage::Gap;
 use crate::event::{Event, SurfaceOp};
 use crate::fold::{
     ContextSize, Fold as _, Inbox, Modes, Plan, Spending, Summary, Todo, TurnBoundary,
 };
-use crate::id::{EventCount, JobId, Route, SeriesNumber, ToolCallId, UnixMillis};
+use crate::id::{EventCount, JobId, Route, Seq, SeriesNumber, ToolCallId, UnixMillis};
 use crate::vocabulary::{
     AssistantMessage, AssistantPartial, EventData, JobStarted, LlmRetry, LogGap, RequestContext,
     RequestHeader, TurnEndReason,
@@ -57,6 +60,8 @@ pub struct SessionState {
     pub compacting: bool,
     /// The jobs that run, oldest first. From `job/started` and `job/ended`.
     pub jobs: Vec<JobStarted>,
+    /// The messages whose images a note of text stands for. From `image/offload`.
+    pub offloaded: Arc<BTreeSet<Seq>>,
     /// How many events a fork inherited; 0 for a session that is no fork. The last
     /// `session/seed-end`, or the header where that event is lost.
     pub inherited: EventCount,
@@ -154,6 +159,9 @@ impl SessionState {
             EventData::ModelSelected(selected) => self.route = Some(selected.route.clone()),
             EventData::ThinkingSelected(selected) => self.thinking = Some(selected.level.clone()),
             EventData::GoalChange(change) => self.goal.clone_from(&change.goal),
+            EventData::ImageOffload(offload) => {
+                Arc::make_mut(&mut self.offloaded).extend(&offload.messages);
+            }
             EventData::CompactionStart(_) => self.compacting = true,
             EventData::CompactionEnd(_) => self.compacting = false,
             EventData::JobStarted(job) => self.jobs.push(job.clone()),
@@ -174,7 +182,6 @@ impl SessionState {
             | EventData::PlanMode(_)
             | EventData::LlmRetry(_)
             | EventData::LlmRetryStarted(_)
-            | EventData::ImageOffload(_)
             | EventData::TodoWrite(_)
             | EventData::FileObserved(_)
             | EventData::TitleSet(_)

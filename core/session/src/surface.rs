@@ -4,7 +4,7 @@
 //! out a checked plan and cannot fail. Live appends and replays both go through this pair, so a
 //! log that was written can always be read again.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ pub(crate) enum Plan {
 
 impl Surface {
     /// The messages now.
-    pub(crate) fn projection(&self) -> Projection {
-        Projection::new(self.nodes.clone())
+    pub(crate) fn projection(&self, offloaded: Arc<BTreeSet<Seq>>) -> Projection {
+        Projection::new(self.nodes.clone(), offloaded)
     }
 
     /// Checks what an event would do to the surface.

@@ -4,6 +4,7 @@ mod binding;
 mod blocks;
 mod cache;
 mod headers;
+mod images;
 mod messages;
 mod own_tools;
 mod pairing;
@@ -133,6 +134,7 @@ pub(crate) fn check(
     messages::check(&request)?;
     pairing::check(&request)?;
     blocks::breakpoints(&request)?;
+    images::check(&request)?;
     let tokens = size::check(&request)?;
     let walk = binding::walk(&request, rules)?;
     messages::check_turns(&request, &walk.paused)?;

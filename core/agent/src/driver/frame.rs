@@ -5,7 +5,7 @@
 //! log. Design: request series.
 
 use bridle_model::{
-    CacheMiss, CacheWatch, Effort, ModelRequest, PrefixGuard, PrefixStep, PreparedCall,
+    CacheMiss, CacheWatch, Effort, ImageShelf, ModelRequest, PrefixGuard, PrefixStep, PreparedCall,
     RequestCache,
 };
 use bridle_session::{
@@ -21,7 +21,7 @@ use crate::recorder::RecordError;
 pub(super) struct Frame {
     series: SeriesNumber,
     route: Option<Route>,
-    tools: Vec<String>,
+    pub(super) tools: Vec<String>,
     /// Reasoning from before this event belongs to an earlier series and is not sent back.
     since: Seq,
     limits: Option<RequestContext>,
@@ -30,6 +30,9 @@ pub(super) struct Frame {
     /// How the last request stood to the one before it.
     step: PrefixStep,
     cache: CacheWatch,
+    /// The images of the series, and up to where the person was told of those not shown.
+    pub(super) shelf: ImageShelf,
+    pub(super) told_images: Seq,
     /// What is kept of the last request, so that the next one costs only what is new.
     kept: RequestCache,
     /// The thinking level of the next request.
@@ -54,6 +57,8 @@ impl Frame {
             prefix: PrefixGuard::new(),
             step: PrefixStep::First,
             cache: CacheWatch::default(),
+            shelf: ImageShelf::default(),
+            told_images: Seq::default(),
             kept: RequestCache::default(),
             level: None,
             began: None,
@@ -141,7 +146,7 @@ impl Driver {
     }
 
     /// The request as the log has it now.
-    fn model_request(&self) -> ModelRequest {
+    pub(super) fn model_request(&self) -> ModelRequest {
         ModelRequest::new(
             self.recorder.session().projection(),
             std::sync::Arc::clone(&self.assembly.specs),
@@ -151,7 +156,7 @@ impl Driver {
         .with_cache(&self.frame.kept)
     }
 
-    fn begin_series(
+    pub(super) fn begin_series(
         &mut self,
         call: &PreparedCall,
         tools: Vec<String>,
@@ -166,6 +171,7 @@ impl Driver {
             tools: tools.clone(),
         })?;
         self.assembly.specs_changed = false;
+        self.frame.shelf = ImageShelf::default();
         self.frame.since = header.seq;
         self.frame.route = Some(call.route().clone());
         self.frame.tools = tools;

@@ -120,6 +120,7 @@ impl Driver {
         let preparing = hooks.run(request, async move |input| models.prepare(&input.route).await);
         let call = self.unless_cancelled(preparing, token).await??;
         let request = self.frame(&call, attempt, input)?;
+        let request = self.illustrated(&call, request, token).await?;
         self.recorder.flush().await?;
         self.tell_frame(&call).await;
         Ok((call, request))

@@ -36,6 +36,9 @@ impl Driver {
             (_, "thinking-changed") => (NoticeLevel::Info, "Thinking goes on or off here.".into()),
             (_, "tools-changed") => (NoticeLevel::Info, "The tools have changed.".into()),
             (_, "system-changed") => (NoticeLevel::Info, "The system prompt has changed.".into()),
+            (_, "image-lost") => {
+                (NoticeLevel::Info, "An image of the conversation is lost.".into())
+            }
             (_, "damaged") => (NoticeLevel::Info, "A part of the conversation is lost.".into()),
             _ => (NoticeLevel::Warning, "The earlier part of the conversation has changed.".into()),
         };

@@ -18,8 +18,8 @@ use super::answer;
 use super::names::{ToolTable, is_legal};
 use super::wire::{self, Part, Role};
 use crate::catalogue::CatalogueModel;
-use crate::content::{text_of, text_of_developer};
-use crate::{FailureCode, ModelFailure};
+use crate::content::{note_of_image, text_of, text_of_developer};
+use crate::{FailureCode, Images, ModelFailure};
 
 /// What stands where something must be said and nothing was.
 const CONTINUES: &str = "(The conversation continues.)";
@@ -113,6 +113,7 @@ fn write(json: &mut Vec<u8>, message: &wire::Message<'_>) {
 pub(super) struct Conversation<'a, 's> {
     model: &'s CatalogueModel,
     tools: &'s ToolTable,
+    images: &'a Images,
     /// Reasoning from before this event was made for another prefix.
     reasoning_since: Seq,
     settled: &'s mut Settled,
@@ -121,7 +122,7 @@ pub(super) struct Conversation<'a, 's> {
     /// A system prompt that no answer has followed yet.
     system: Option<&'a str>,
     /// What came of the last answer's calls, in their order.
-    results: Vec<Option<&'a ToolResult>>,
+    results: Vec<Option<(Seq, &'a ToolResult)>>,
     /// What was said since the last answer.
     said: Vec<Part<'a>>,
     /// What Bridle itself told since then, on a wire that has a role for it.
@@ -132,12 +133,14 @@ impl<'a, 's> Conversation<'a, 's> {
     pub(super) fn new(
         model: &'s CatalogueModel,
         tools: &'s ToolTable,
+        images: &'a Images,
         reasoning_since: Seq,
         settled: &'s mut Settled,
     ) -> Self {
         Self {
             model,
             tools,
+            images,
             reasoning_since,
             entries: Vec::new(),
             system: None,
@@ -157,10 +160,10 @@ impl<'a, 's> Conversation<'a, 's> {
                 self.system = Some(&message.text);
             }
             Message::System(message) => self.tell(Cow::Borrowed(&message.text)),
-            Message::User(user) => self.said.extend(text_parts(&user.content)),
+            Message::User(user) => self.said.extend(parts(seq, &user.content, self.images)),
             Message::Developer(message) => self.tell(Cow::Owned(text_of_developer(message))),
             Message::Assistant(answer) => self.answer(seq, answer),
-            Message::ToolResult(result) => self.result(result),
+            Message::ToolResult(result) => self.result(seq, result),
         }
     }
 
@@ -205,11 +208,11 @@ impl<'a, 's> Conversation<'a, 's> {
         place.extend(text_part(text));
     }
 
-    fn result(&mut self, result: &'a ToolResult) {
+    fn result(&mut self, seq: Seq, result: &'a ToolResult) {
         let id = result.id.as_str();
         let calls = self.settled.calls.iter().zip(&mut self.results);
         match calls.into_iter().find(|(call, found)| call.stored_id == id && found.is_none()) {
-            Some((_, found)) => *found = Some(result),
+            Some((_, found)) => *found = Some((seq, result)),
             None => tracing::warn!(id, "a tool result without a call is left out of the request"),
         }
     }
@@ -267,15 +270,28 @@ impl<'a, 's> Conversation<'a, 's> {
     /// which cannot stand without it.
     fn since_answer(&mut self) -> (Vec<Part<'a>>, Vec<Part<'a>>) {
         let calls = self.settled.calls.iter().zip(self.results.drain(..));
-        let mut user: Vec<_> = calls.map(|(call, result)| result_part(call, result)).collect();
+        let images = self.images;
+        let mut user: Vec<_> =
+            calls.map(|(call, result)| result_part(call, result, images)).collect();
         user.append(&mut self.said);
         let told = std::mem::take(&mut self.told);
         if user.is_empty() { (told, Vec::new()) } else { (user, told) }
     }
 }
 
-fn text_parts(content: &[Content]) -> impl Iterator<Item = Part<'_>> {
-    content.iter().filter_map(|content| text_part(text_of(content)))
+/// What was said in a message, with the images that are shown.
+fn parts<'a>(
+    seq: Seq,
+    content: &'a [Content],
+    images: &'a Images,
+) -> impl Iterator<Item = Part<'a>> {
+    content.iter().enumerate().filter_map(move |(index, part)| match part {
+        Content::Image { blob, mime_type } => match images.at(seq, index) {
+            Ok(image) => Some(Part::Image { source: wire::ImageSource::of(image) }),
+            Err(why) => text_part(note_of_image(blob, mime_type, why).into()),
+        },
+        part => text_part(text_of(part)),
+    })
 }
 
 /// Providers refuse a text without a visible character.
@@ -283,9 +299,17 @@ pub(super) fn text_part(text: Cow<'_, str>) -> Option<Part<'_>> {
     (!text.trim().is_empty()).then_some(Part::Text { text })
 }
 
-fn result_part<'a>(call: &Call, result: Option<&'a ToolResult>) -> Part<'a> {
-    let (mut content, is_error) = match result {
-        Some(result) => (text_parts(&result.content).collect(), result.error.is_some()),
+fn result_part<'a>(
+    call: &Call,
+    result: Option<(Seq, &'a ToolResult)>,
+    images: &'a Images,
+) -> Part<'a> {
+    let (mut content, is_error): (Vec<_>, _) = match result {
+        // Providers refuse images in the result of a call that failed.
+        Some((_, ToolResult { content, error: Some(_), .. })) => {
+            (content.iter().filter_map(|part| text_part(text_of(part))).collect(), true)
+        }
+        Some((seq, result)) => (parts(seq, &result.content, images).collect(), false),
         None => (vec![Part::Text { text: "No result of this call was recorded.".into() }], true),
     };
     if content.is_empty() {

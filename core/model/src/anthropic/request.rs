@@ -68,7 +68,8 @@ impl Series {
         request: &ModelRequest,
     ) -> Result<Vec<u8>, ModelFailure> {
         let known = self.settled.len();
-        let mut conversation = Conversation::new(model, &self.tools, self.since, &mut self.settled);
+        let mut conversation =
+            Conversation::new(model, &self.tools, request.images(), self.since, &mut self.settled);
         for (seq, message) in request.projection().entries().skip(known) {
             conversation.push(seq, message);
         }

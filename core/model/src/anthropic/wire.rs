@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::Image;
+
 /// A request without its messages, which come last, so that all of one request but its end is the
 /// start of the next one.
 #[derive(Serialize)]
@@ -81,6 +83,9 @@ pub(super) enum Part<'a> {
     Text {
         text: Cow<'a, str>,
     },
+    Image {
+        source: ImageSource<'a>,
+    },
     Thinking {
         thinking: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,6 +108,20 @@ pub(super) enum Part<'a> {
     /// A block as the provider wrote it.
     #[serde(untagged)]
     Verbatim(&'a RawValue),
+}
+
+/// The file of an image.
+#[derive(Serialize)]
+pub(super) struct ImageSource<'a> {
+    r#type: &'static str,
+    media_type: &'static str,
+    data: &'a str,
+}
+
+impl<'a> ImageSource<'a> {
+    pub(super) fn of(image: &'a Image) -> Self {
+        Self { r#type: "base64", media_type: image.format.media_type(), data: &image.base64 }
+    }
 }
 
 /// What a block of the provider's own says of its place among others.

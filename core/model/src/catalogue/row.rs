@@ -3,7 +3,7 @@
 use bridle_session::{PriceList, Route};
 use serde::Deserialize;
 
-use crate::{Effort, RouteLimits};
+use crate::{Effort, ImageLimits, RouteLimits};
 
 /// Which wire a model speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -59,6 +59,8 @@ pub struct CatalogueModel {
     pub default_level: Option<Effort>,
     /// What it reads.
     pub inputs: Vec<Input>,
+    /// What it takes of images, where it reads them.
+    pub images: ImageLimits,
     /// Whether it takes system messages behind the first message.
     pub system_messages: bool,
     /// What it costs, where that is known.
@@ -80,6 +82,11 @@ impl CatalogueModel {
     /// The model's limits.
     pub fn limits(&self) -> RouteLimits {
         RouteLimits { window: self.window, max_output: self.max_output }
+    }
+
+    /// What it takes of images; `None` when it reads none.
+    pub fn image_limits(&self) -> Option<ImageLimits> {
+        self.inputs.contains(&Input::Image).then_some(self.images)
     }
 
     /// The level to ask for when `wanted` is: the nearest that the model takes, so that no request

@@ -2,11 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Dialect, Refusal, Request, kind_of, only_fields, own_tools, text, tools};
+use super::{Dialect, Refusal, Request, images, kind_of, only_fields, own_tools, text, tools};
 
 const MAX_BREAKPOINTS: usize = 4;
-
-const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 /// The content of a user or assistant message.
 pub(super) fn content(
@@ -107,23 +105,7 @@ fn text_block(block: &Value, at: &str) -> Result<(), Refusal> {
 
 fn image(request: &Request<'_>, block: &Value, at: &str) -> Result<(), Refusal> {
     fields(block, &["source", "cache_control"], at)?;
-    if !request.model.images {
-        let message = format!("{at}: {} does not accept images", request.model.id);
-        return Err(Refusal::invalid("image", message));
-    }
-    let source = block.get("source").unwrap_or(&Value::Null);
-    let is_valid = match text(source, "type") {
-        Some("url") => text(source, "url").is_some_and(|url| !url.is_empty()),
-        Some("base64") => {
-            text(source, "media_type").is_some_and(|kind| IMAGE_TYPES.contains(&kind))
-                && text(source, "data").is_some_and(|data| !data.is_empty())
-        }
-        _ => false,
-    };
-    if is_valid {
-        return Ok(());
-    }
-    Err(Refusal::invalid("image", format!("{at}.source: is not a supported image")))
+    images::block(request, block, at)
 }
 
 fn tool_use(block: &Value, at: &str) -> Result<(), Refusal> {

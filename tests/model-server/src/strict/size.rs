@@ -1,8 +1,6 @@
 //! The input against the model's window, by the server's own count.
 
-use serde_json::Value;
-
-use super::{Refusal, Request, blocks_of, kind_of};
+use super::{Refusal, Request, images};
 
 /// What an image counts, whatever its bytes.
 const IMAGE_TOKENS: u64 = 1_600;
@@ -11,8 +9,9 @@ pub(super) fn check(request: &Request<'_>) -> Result<u64, Refusal> {
     let raw = &request.raw;
     let parts = raw.system.iter().chain(&raw.tools).chain(raw.messages.iter().flatten());
     let bytes: usize = parts.map(|part| part.get().len()).sum();
-    let (images, image_bytes) = images(request.messages);
-    let tokens = count(bytes.saturating_sub(image_bytes)) + images * IMAGE_TOKENS;
+    let images = images::of(request.messages);
+    let image_bytes: usize = images.iter().map(|image| image.to_string().len()).sum();
+    let tokens = count(bytes.saturating_sub(image_bytes)) + images.len() as u64 * IMAGE_TOKENS;
     let window = request.model.window;
     if tokens > window {
         let message = format!("prompt is too long: {tokens} tokens > {window} maximum");
@@ -24,13 +23,4 @@ pub(super) fn check(request: &Request<'_>) -> Result<u64, Refusal> {
 /// One token for every 3.5 bytes, rounded up.
 pub(crate) fn count(bytes: usize) -> u64 {
     (bytes as u64 * 2).div_ceil(7)
-}
-
-fn images(messages: &[Value]) -> (u64, usize) {
-    let blocks = messages.iter().flat_map(blocks_of);
-    let nested = blocks.clone().flat_map(blocks_of);
-    blocks
-        .chain(nested)
-        .filter(|block| kind_of(block) == "image")
-        .fold((0, 0), |(number, bytes), block| (number + 1, bytes + block.to_string().len()))
 }

@@ -1,5 +1,7 @@
 //! One table: a request that is accepted, and for each rule the change that breaks it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::client::{HEADERS, MODEL, Response, post, post_deepseek, send};
@@ -325,19 +327,55 @@ async fn bodies_beyond_the_limit() {
     assert_eq!(server.violations()[0].rule, "body-size", "after sending: {sent:?}");
 }
 
+/// A PNG of `side` times 1 pixels and so many bytes, as a block.
+fn png(side: u32, bytes: usize) -> Value {
+    let mut file = b"\x89PNG\r\n\x1A\n\0\0\0\rIHDR".to_vec();
+    file.extend(side.to_be_bytes());
+    file.extend(1_u32.to_be_bytes());
+    file.resize(bytes.max(24), 0);
+    image("image/png", &STANDARD.encode(file))
+}
+
+fn image(kind: &str, data: &str) -> Value {
+    let source = json!({ "type": "base64", "media_type": kind, "data": data });
+    json!({ "type": "image", "source": source })
+}
+
 #[tokio::test]
 async fn images_where_the_model_has_no_eyes() {
-    let image = json!({
-        "type": "image",
-        "source": { "type": "base64", "media_type": "image/png", "data": "AAAA" },
-    });
     let mut body = plain();
-    body["messages"][0]["content"] = json!([image]);
+    body["messages"][0]["content"] = json!([png(8_000, 24)]);
     let server = ModelServer::start(Script::new()).await.unwrap();
     assert_eq!(post(&server, &body.to_string()).await.status, 200);
     body["model"] = json!("deepseek-v4-pro");
     let response = post_deepseek(&server, &body.to_string()).await;
     expect(&server, response, "image");
+}
+
+#[tokio::test]
+async fn images_that_are_not_what_they_are_said_to_be_or_too_large_or_too_many() {
+    let many = |count, side| vec![png(side, 24); count];
+    for (images, rule) in [
+        (vec![image("image/png", "")], "image-data"),
+        (vec![image("image/png", "?")], "image-data"),
+        (vec![image("image/png", "AAAA")], "image-data"),
+        (vec![image("image/png", "R0lGODlhAgADAAAA")], "image-type"),
+        (vec![image("text/plain", "R0lGODlhAgADAAAA")], "image-type"),
+        (vec![png(8_001, 24)], "image-side"),
+        (vec![png(8, 3_932_161)], "image-size"),
+        (many(21, 2_001), "image-crowd"),
+        (many(101, 8), "image-count"),
+    ] {
+        let mut body = plain();
+        body["messages"][0]["content"] = Value::Array(images);
+        refused(&body, rule).await;
+    }
+    let mut body = with_tools();
+    body["messages"][2]["content"][0]["content"] = Value::Array(many(21, 2_001));
+    refused(&body, "image-crowd").await;
+    body["messages"][2]["content"][0]["content"] = Value::Array(many(100, 2_000));
+    let server = ModelServer::start(Script::new()).await.unwrap();
+    assert_eq!(post(&server, &body.to_string()).await.status, 200);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::anthropic::answer::input;
-use crate::{Catalogue, RequestCache, ToolSpec};
+use crate::{Catalogue, Images, RequestCache, ToolSpec};
 
 const SONNET: &str = "anthropic/claude-sonnet-5-5";
 const OPUS: &str = "anthropic/claude-opus-5-5";
@@ -81,7 +81,8 @@ fn lines(route: &str, since: u64, events: &[EventData]) -> Result<String, ModelF
     let model = model(route);
     let tools = ToolTable::new(&[]).unwrap();
     let mut settled = Settled::default();
-    let mut conversation = Conversation::new(&model, &tools, Seq(since), &mut settled);
+    let images = Images::default();
+    let mut conversation = Conversation::new(&model, &tools, &images, Seq(since), &mut settled);
     for (seq, event) in (0..).zip(events) {
         let message = match event {
             EventData::SystemMessage(message) => Message::System(message),

@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::{Assembled, RequestCache, ToolSpec};
+use crate::{Assembled, Image, ImageShelf, Images, RequestCache, ToolSpec};
 
 /// A session that asks one server, the way a driver does.
 struct Talk {
@@ -19,6 +19,7 @@ struct Talk {
     reasoning_since: Seq,
     tools: Vec<&'static str>,
     cache: RequestCache,
+    shelf: ImageShelf,
 }
 
 impl Talk {
@@ -29,6 +30,7 @@ impl Talk {
             reasoning_since: Seq(0),
             tools: vec!["read"],
             cache: RequestCache::default(),
+            shelf: ImageShelf::default(),
         };
         talk.append(TurnStart { turn: TurnNumber(1) });
         talk.append(SystemMessage { text: "Be brief.".to_owned() });
@@ -57,7 +59,12 @@ impl Talk {
         };
         let tools = self.tools.iter().map(tool).collect();
         let projection = self.session.projection();
+        let limits = model(route).image_limits();
+        let images =
+            Images::select(&projection, self.reasoning_since, limits.as_ref(), &self.shelf);
+        assert_eq!(images.missing(), [], "the test has read all files");
         let request = ModelRequest::new(projection, tools, None, self.reasoning_since)
+            .with_images(images)
             .with_cache(&self.cache);
         let mut stream = adapter.stream(request, CancellationToken::new()).take(most);
         let mut assembler = Assembler::new();
@@ -164,6 +171,49 @@ async fn a_session_may_change_its_model_and_change_back() {
         talk.ask(&url, route).await;
     }
     assert_eq!(server.violations(), []);
+}
+
+#[tokio::test]
+async fn images_are_shown_to_those_who_see_and_told_to_the_others() {
+    const GIF: &[u8] = b"GIF89a\x02\0\x03\0\0\0\0";
+    let mut server_script = Script::new();
+    for _ in 0..4 {
+        server_script =
+            server_script.reply(Answer::new().thinking("Hm.").tool_call("read", json!({})));
+    }
+    let server = ModelServer::start(server_script).await.unwrap();
+    let mut talk = Talk::new();
+    let blob = BlobRef { hash: BlobHash::of_digest(&[1; 32]), bytes: GIF.len() as u64 };
+    talk.shelf.put(blob.hash.clone(), Image::read(GIF));
+    let image = || Content::Image { blob: blob.clone(), mime_type: "image/gif".to_owned() };
+    let source = UserSource::Human;
+    let content = vec![Content::text("look"), image()];
+    talk.append(UserMessage { id: MessageId::new("u"), content, source });
+    let opus = "anthropic/claude-opus-5-5";
+    talk.ask(&server.url(), opus).await;
+    for (route, error) in
+        [(opus, None), (opus, Some(ToolErrorCode::Failed)), ("deepseek/deepseek-flash", None)]
+    {
+        let id = talk.session.state().open_calls[0].id.clone();
+        let (name, content) = ("read".to_owned(), vec![image()]);
+        talk.append(ToolResult { id, name, content, error, presentation: None });
+        let url = if route == opus { server.url() } else { server.deepseek_url() };
+        if route != opus {
+            talk.reasoning_since = Seq(talk.session.len().0);
+        }
+        talk.ask(&url, route).await;
+    }
+    talk.run_calls();
+    talk.reasoning_since = Seq(talk.session.len().0);
+    talk.ask(&server.deepseek_url(), "deepseek/deepseek-v4-pro").await;
+    assert_eq!(server.violations(), []);
+    let sent: Vec<_> =
+        server.requests().iter().map(|request| request.body["messages"].to_string()).collect();
+    let count = |text: &str| sent.iter().map(|body| body.matches(text).count()).collect::<Vec<_>>();
+    let shown = r#"{"type":"image","source":{"type":"base64","media_type":"image/gif","data":"R0lGODlhAgADAAAAAA=="}"#;
+    assert_eq!(count(shown), [1, 2, 2, 3, 0]);
+    assert_eq!(count("that you cannot be shown.]"), [0, 0, 1, 1, 1], "of a call that failed");
+    assert_eq!(count("that you cannot be shown: the model reads none.]"), [0, 0, 0, 0, 3]);
 }
 
 #[tokio::test]

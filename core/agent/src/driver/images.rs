@@ -1,0 +1,120 @@
+//! The images of a request: each file is read once in a series, off the async threads.
+//!
+//! Which images are shown follows from the log and the files ([`Images`]). A file that cannot be
+//! read is not the end of a session: `image/offload` says that a note stands for it from here on,
+//! also if the file should come back, and a series that has shown it ends.
+
+use bridle_model::{Image, Images, ModelRequest, NotAnImage, PreparedCall};
+use bridle_session::{BlobHash, BlobRef, ImageOffload, Message, Seq};
+use bridle_store::BlobStore;
+use tokio_util::sync::CancellationToken;
+
+use super::Driver;
+use super::halt::Halt;
+use crate::update::NoticeLevel;
+
+/// A file that was read, or why it could not be.
+type Read = Result<(BlobHash, Result<Image, NotAnImage>), (Seq, String)>;
+
+impl Driver {
+    /// The request with its images. Where one is lost, the request that the log then has.
+    pub(super) async fn illustrated(
+        &mut self,
+        call: &PreparedCall,
+        mut request: ModelRequest,
+        token: &CancellationToken,
+    ) -> Result<ModelRequest, Halt> {
+        let images = loop {
+            let (projection, since) = (request.projection(), request.reasoning_since());
+            let images = Images::select(projection, since, call.images(), &self.frame.shelf);
+            if images.missing().is_empty() {
+                break images;
+            }
+            let mut lost = Vec::new();
+            for read in self.read_images(images.missing().to_vec(), token).await? {
+                match read {
+                    Ok((hash, image)) => self.frame.shelf.put(hash, image),
+                    Err(reason) => lost.push(reason),
+                }
+            }
+            if !lost.is_empty() {
+                request = self.offload(call, &request, lost).await?;
+            }
+        };
+        self.tell_given_up(call, &request, &images).await;
+        Ok(request.with_images(images))
+    }
+
+    async fn read_images(
+        &mut self,
+        wanted: Vec<(Seq, BlobRef)>,
+        token: &CancellationToken,
+    ) -> Result<Vec<Read>, Halt> {
+        let Some(blobs) = self.scope.get::<dyn BlobStore>() else {
+            let lost = |(seq, _)| Err((seq, "no store for it is active".to_owned()));
+            return Ok(wanted.into_iter().map(lost).collect());
+        };
+        let read = tokio::task::spawn_blocking(move || {
+            let read = |(seq, blob): (Seq, BlobRef)| match blobs.get(&blob) {
+                Ok(bytes) => Ok((blob.hash, Image::read(&bytes))),
+                Err(error) => Err((seq, error.to_string())),
+            };
+            wanted.into_iter().map(read).collect()
+        });
+        let read = self.unless_cancelled(read, token).await?;
+        read.map_err(|error| Halt::Failed(super::internal(&format!("reading images: {error}"))))
+    }
+
+    /// Records that images are lost, and begins a new series where the current one has shown one.
+    async fn offload(
+        &mut self,
+        call: &PreparedCall,
+        request: &ModelRequest,
+        lost: Vec<(Seq, String)>,
+    ) -> Result<ModelRequest, Halt> {
+        let title = "An image of this session cannot be read; the model gets a note in its place.";
+        let reason = lost.first().map(|(_, reason)| reason.clone());
+        let mut messages: Vec<Seq> = lost.into_iter().map(|(seq, _)| seq).collect();
+        messages.sort_unstable();
+        messages.dedup();
+        let since = request.reasoning_since();
+        let was_shown = messages.first().is_some_and(|first| {
+            last_answer(request).is_some_and(|answer| answer > since && answer > *first)
+        });
+        self.recorder.append(ImageOffload { messages })?;
+        if was_shown {
+            let tools = self.frame.tools.clone();
+            self.begin_series(call, tools, "image-lost")?;
+        }
+        self.notice(NoticeLevel::Warning, title, reason).await;
+        Ok(self.model_request())
+    }
+
+    /// Tells, once, which images of new input the model is not shown.
+    async fn tell_given_up(
+        &mut self,
+        call: &PreparedCall,
+        request: &ModelRequest,
+        images: &Images,
+    ) {
+        let old = last_answer(request).unwrap_or_default().max(self.frame.told_images);
+        let mut new: Vec<_> = images.given_up().filter(|(seq, _)| *seq > old).collect();
+        new.retain(|(seq, _)| !request.projection().is_offloaded(*seq));
+        let Some(newest) = new.iter().map(|(seq, _)| *seq).max() else { return };
+        self.frame.told_images = newest;
+        let title = match new.len() {
+            1 => format!("{} is not shown an image", call.route()),
+            count => format!("{} is not shown {count} images", call.route()),
+        };
+        let mut reasons: Vec<&str> = new.into_iter().map(|(_, reason)| reason).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        self.notice(NoticeLevel::Warning, title, Some(reasons.join("; "))).await;
+    }
+}
+
+/// Where the last answer stands.
+fn last_answer(request: &ModelRequest) -> Option<Seq> {
+    let mut entries = request.projection().entries();
+    entries.rfind(|(_, message)| matches!(message, Message::Assistant(_))).map(|(seq, _)| seq)
+}

@@ -1,0 +1,155 @@
+//! Images: from a prompt to the model's wire, the same in every process, and what becomes of those
+//! that cannot be shown.
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::Client;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+/// A GIF of 2 times 3 pixels, and another one.
+const GIF: &str = "R0lGODlhAgADAAAAAA==";
+const OTHER: &str = "R0lGODlhAgADAAAAAQ==";
+
+fn image(data: &str) -> Value {
+    json!({"type": "image", "data": data, "mimeType": "image/png"})
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+async fn prompt(client: &mut Client, session: &str, blocks: &[Value]) {
+    let prompt = json!({"sessionId": session, "prompt": blocks});
+    assert_eq!(client.request("session/prompt", prompt).await.stop_reason(), "end_turn");
+}
+
+async fn choose(client: &mut Client, session: &str, model: &str) {
+    let set = json!({"sessionId": session, "configId": "model", "value": model});
+    client.request("session/set_config_option", set).await.ok();
+}
+
+async fn restart(scene: &Scene, mut client: Client, session: &str) -> Client {
+    client.signal(Signal::KILL);
+    client.wait().await;
+    let mut client = scene.client().await;
+    client.load(&scene.place, session).await.ok();
+    client
+}
+
+/// The messages of each request without cache breakpoints, without the bracket at their end.
+fn conversations(scene: &Scene) -> Vec<String> {
+    let plain = |request: Value| {
+        let all = request["messages"].to_string();
+        let all = all.replace(r#","cache_control":{"type":"ephemeral"}"#, "");
+        all.strip_suffix(']').unwrap().to_owned()
+    };
+    scene.requests().into_iter().map(plain).collect()
+}
+
+fn sent(data: &str) -> String {
+    format!(
+        r#"{{"type":"image","source":{{"type":"base64","media_type":"image/gif","data":"{data}"}}}}"#
+    )
+}
+
+/// Image blocks and embedded images are what the model sees, and a new process sends the same bytes
+/// before what is new.
+#[tokio::test]
+async fn an_image_reaches_the_model_and_stays_the_same_after_a_restart() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    for _ in 0..4 {
+        scene.model.push(Answer::new().thinking("I look.").text("I see."));
+    }
+    let resource = json!({"uri": "file:///w/shot.gif", "blob": OTHER, "mimeType": "image/gif"});
+    let blocks = [text("look"), image(GIF), json!({"type": "resource", "resource": resource})];
+    prompt(&mut client, &session, &blocks).await;
+    prompt(&mut client, &session, &[text("and now?")]).await;
+    let mut client = restart(&scene, client, &session).await;
+    prompt(&mut client, &session, &[text("still there?")]).await;
+    prompt(&mut client, &session, &[image(GIF)]).await;
+    let trace = client.finish(&scene.place).await;
+    scene.assert_lawful();
+    let all = conversations(&scene);
+    for part in ["/w/shot.gif", &sent(GIF), &sent(OTHER)] {
+        assert!(all[0].contains(part), "{part} is missing in {}", all[0]);
+    }
+    for pair in all.windows(2) {
+        assert!(pair[1].starts_with(&pair[0]), "{}\n{}", pair[0], pair[1]);
+    }
+    assert!(all[3].ends_with(&format!(r#"[{}]}}"#, sent(GIF))), "an image is a prompt: {}", all[3]);
+    assert_eq!(scene.events(&session, "request/header").len(), 1, "one series");
+    assert_eq!(trace.text(&session).matches("I see.").count(), 4, "two of them replayed");
+}
+
+/// The file of an image is gone: the session goes on with a note in its place, in a new series, and
+/// for good, also when the file comes back.
+#[tokio::test]
+async fn a_lost_image_is_a_note_for_ever() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    for _ in 0..4 {
+        scene.model.push(Answer::new().thinking("I look.").text("I see."));
+    }
+    prompt(&mut client, &session, &[text("look"), image(GIF)]).await;
+    let blobs: Vec<_> = scene
+        .place
+        .stored_files()
+        .into_iter()
+        .filter(|path| path.components().any(|part| part.as_os_str() == "blobs"))
+        .collect();
+    let [blob] = blobs.as_slice() else { panic!("{blobs:?}") };
+    let bytes = fs_err::read(blob).unwrap();
+    fs_err::remove_file(blob).unwrap();
+    prompt(&mut client, &session, &[text("in this process it is known")]).await;
+    let mut client = restart(&scene, client, &session).await;
+    prompt(&mut client, &session, &[text("go on")]).await;
+    let told = client.trace().text(&session);
+    for part in ["An image of this session cannot be read", "An image of the conversation is lost"]
+    {
+        assert!(told.contains(part), "{part} is missing in {told}");
+    }
+    fs_err::write(blob, bytes).unwrap();
+    let mut client = restart(&scene, client, &session).await;
+    prompt(&mut client, &session, &[text("is it back?")]).await;
+    client.finish(&scene.place).await;
+    scene.assert_lawful();
+    let all = conversations(&scene);
+    let shown: Vec<_> = all.iter().map(|body| body.contains(GIF)).collect();
+    assert_eq!(shown, [true, true, false, false]);
+    assert!(all[2].contains("cannot be shown: its file cannot be read.]"), "{}", all[2]);
+    assert!(all[3].starts_with(&all[2]), "{}\n{}", all[2], all[3]);
+    let reasons = scene.events(&session, "request/header");
+    let reasons: Vec<_> = reasons.iter().map(|header| &header["data"]["reason"]).collect();
+    assert_eq!(reasons, ["start", "image-lost"]);
+}
+
+/// What a route does not take is told to the model and to the person; another route may take it.
+#[tokio::test]
+async fn an_image_that_a_model_does_not_take_is_told() {
+    let scene = Scene::new(Script::new()).await;
+    let launch = scene.place.acp(&scene.model.url());
+    let launch = launch.env("DEEPSEEK_BASE_URL", scene.model.deepseek_url());
+    let launch = launch.env("DEEPSEEK_API_KEY", "sk-test");
+    let (mut client, session) = Client::in_session(&scene.place, &launch).await;
+    choose(&mut client, &session, "deepseek/deepseek-v4-pro").await;
+    prompt(&mut client, &session, &[text("look"), image(GIF)]).await;
+    prompt(&mut client, &session, &[text("once more")]).await;
+    let told = client.trace().text(&session);
+    let title = "deepseek/deepseek-v4-pro is not shown an image";
+    assert_eq!(told.matches(title).count(), 1, "{told}");
+    choose(&mut client, &session, "anthropic/claude-opus-5-5").await;
+    // 4 MiB of zeros behind the same picture.
+    let large = format!("R0lGODlhAgADAAAA{}", "AAAA".repeat(1_400_000));
+    prompt(&mut client, &session, &[text("look"), image(&large)]).await;
+    let trace = client.finish(&scene.place).await;
+    scene.assert_lawful();
+    let all = conversations(&scene);
+    assert!(all[0].contains("cannot be shown: the model reads none.]"), "{}", all[0]);
+    assert!(all[1].starts_with(&all[0]));
+    assert!(all[2].contains(GIF) && all[2].contains("bytes; 5242880 are the most.]"));
+    let told = trace.text(&session);
+    assert!(told.contains("anthropic/claude-opus-5-5 is not shown an image"), "{told}");
+}
