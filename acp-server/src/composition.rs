@@ -18,7 +18,7 @@ use bridle_agent::{
     AgentHandle, AgentUpdate, Answer, Approver, Asker, FormQuestion, FormReply, Mode, Question,
     Seated, SessionSeat,
 };
-use bridle_compose::{RowState, RowStatus, Scope, TaskSet};
+use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
 use bridle_model::{Catalogue, ListedModel};
 use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
@@ -91,13 +91,16 @@ pub struct OpenSession {
 
 impl OpenSession {
     /// Ends the driver, waits for everything it started, releases the log, and undoes the rest.
+    /// Says what of it failed; the session is closed all the same.
     ///
     /// # Cancel safety
     /// Cancel safe: the closing goes on.
-    pub async fn close(&self) {
-        for failure in self.scope.close().await {
+    pub async fn close(&self) -> Vec<EffectFailure> {
+        let failures = self.scope.close().await;
+        for failure in &failures {
             tracing::error!(%failure, "closing a session");
         }
+        failures
     }
 }
 

@@ -93,6 +93,37 @@ async fn under_fault(scene: &Scene, launch: &Launch, said: &str) -> usize {
     refusals
 }
 
+/// What was recorded behind the last turn is still to be kept when the session closes.
+#[tokio::test]
+async fn a_disk_that_fails_at_the_end_is_told_by_the_close() {
+    let scene = Scene::new(Script::new()).await;
+    if !can_trace(&scene).await {
+        return skip("fault-injection", "strace does not work here");
+    }
+    let mut told = 0;
+    for nth in 1..=4 {
+        let front = failing("fdatasync", "EIO", nth);
+        let mut client = Client::ready(&scene.place.acp(&scene.model.url()).through(front)).await;
+        let params = json!({"cwd": scene.place.workspace(), "mcpServers": []});
+        let new = client.request("session/new", params).await;
+        let id = new.result().map(|new| new["sessionId"].clone());
+        if let Some(id) = id
+            && client.prompt(id.as_str().unwrap(), "go").await.result().is_some()
+        {
+            let mode = json!({"sessionId": id, "modeId": "plan"});
+            client.request("session/set_mode", mode).await;
+            let closed = client.request("session/close", json!({"sessionId": id})).await;
+            if closed.result().is_none() {
+                let error = closed.error();
+                assert!(error["message"].as_str().unwrap().contains("Input/output"), "{error}");
+                told += 1;
+            }
+        }
+        client.finish(&scene.place).await;
+    }
+    assert_eq!(told, 1, "the fault was not met at the close, or not told");
+}
+
 /// The same under the store alone, with every acknowledged event counted.
 #[tokio::test]
 async fn a_failing_disk_costs_the_store_nothing_acknowledged() {

@@ -10,6 +10,7 @@ use crate::config::Places;
 use crate::text;
 use agent_client_protocol::{Error, ErrorCode};
 use bridle_agent::AgentGone;
+use bridle_compose::EffectFailure;
 use bridle_session::Failure;
 use bridle_store::StoreError;
 use serde_json::{Map, Value, json};
@@ -92,6 +93,13 @@ pub(super) fn auth_required(reason: &str) -> Error {
 /// Something of ours went wrong; the log has the details.
 pub(super) fn internal(reason: &str) -> Error {
     error(ErrorCode::INTERNAL_ERROR, "internal", &format!("Internal error: {reason}"))
+}
+
+/// The session is closed, and something failed on the way that its user should know.
+pub(super) fn not_closed_in_order(failures: &[EffectFailure]) -> Error {
+    let reasons: Vec<_> = failures.iter().map(|failure| failure.reason.as_str()).collect();
+    let message = format!("The session is closed, but not in order: {}", reasons.join("; "));
+    error(ErrorCode::INTERNAL_ERROR, "closing", &message)
 }
 
 /// The agent did not take a call.

@@ -96,7 +96,11 @@ impl Server {
             forms: client.elicitation.as_ref().is_some_and(|forms| forms.supports_form()),
         };
         *self.shows.lock().unwrap_or_else(PoisonError::into_inner) = shows;
-        responder.respond(initialized())
+        responder.respond(initialized())?;
+        // A session is what comes next.
+        let app = Arc::clone(&self.app);
+        drop(tokio::task::spawn_blocking(move || app.store().prepare()));
+        Ok(())
     }
 
     fn authenticate(

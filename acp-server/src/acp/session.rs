@@ -125,7 +125,7 @@ impl Actor {
             self.take(command).await;
         }
         if let Some(live) = self.live.take() {
-            live.close().await;
+            drop(live.close().await);
         }
     }
 
@@ -168,10 +168,15 @@ impl Actor {
                 .await;
             }
             Command::Close(responder) => {
-                if let Some(live) = self.live.take() {
-                    live.close().await;
-                }
-                answer(responder.respond(CloseSessionResponse::new()));
+                let failures = match self.live.take() {
+                    Some(live) => live.close().await,
+                    None => Vec::new(),
+                };
+                let closed = match failures.as_slice() {
+                    [] => Ok(CloseSessionResponse::new()),
+                    failures => Err(errors::not_closed_in_order(failures)),
+                };
+                answer(responder.respond_with_result(closed));
             }
         }
     }
@@ -190,7 +195,7 @@ impl Actor {
     async fn load(&mut self, load: Load) {
         let Load { request, responder, link } = load;
         if let Some(live) = self.live.take() {
-            live.close().await;
+            drop(live.close().await);
         }
         match Live::load(&self.server, link, &self.id, request).await {
             Err(error) => answer(responder.respond_with_error(error)),

@@ -52,6 +52,10 @@ use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 /// How often live output of tools is shown at most.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long hooks may take to decide something. None of them has anything to wait for: what may
+/// wait for a person or a provider is the step that they stand around.
+const HOOK_PATIENCE: Duration = Duration::from_secs(30);
+
 /// The task that owns one session.
 pub(crate) struct Driver {
     // The recorder holds the log's lock; it is dropped before the mailbox, so that whoever waits
@@ -175,21 +179,44 @@ impl Driver {
         }
     }
 
-    /// Waits for hooks, which may take their time; a cancel leaves them.
+    /// Waits for what may take its time; a cancel leaves it.
     async fn unless_cancelled<F: Future>(
         &mut self,
-        hooks: F,
+        future: F,
         token: &CancellationToken,
     ) -> Result<F::Output, Halt> {
         let token = token.clone();
-        let hooks = async move {
+        let future = async move {
             tokio::select! {
                 biased;
                 () = token.cancelled() => Err(Halt::Cancelled),
-                output = hooks => Ok(output),
+                output = future => Ok(output),
             }
         };
-        self.drive(hooks).await
+        self.drive(future).await
+    }
+
+    /// Waits for the hooks at a point where something is decided, which must not take long; a
+    /// cancel leaves them.
+    async fn decided<F: Future>(
+        &mut self,
+        point: &str,
+        hooks: F,
+        token: &CancellationToken,
+    ) -> Result<F::Output, Halt> {
+        let patience = self.clock.sleep(HOOK_PATIENCE);
+        let hooks = async {
+            tokio::select! {
+                biased;
+                output = hooks => Some(output),
+                () = patience => None,
+            }
+        };
+        self.unless_cancelled(hooks, token).await?.ok_or_else(|| {
+            tracing::error!(point, "a hook did not end");
+            let seconds = HOOK_PATIENCE.as_secs();
+            Halt::Failed(internal(&format!("a {point} hook did not answer within {seconds} s")))
+        })
     }
 
     async fn show_progress(&mut self) {

@@ -142,6 +142,15 @@ impl FileStore {
 }
 
 impl SessionStore for FileStore {
+    fn prepare(&self) {
+        let sessions = self.root.sessions();
+        if self.root.disk.is_folder(&sessions)
+            && let Err(error) = self.root.keep(&sessions)
+        {
+            tracing::debug!(%error, "the sessions folder is not durable yet");
+        }
+    }
+
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
         let folder = self.folder(&header.id)?;
         let sink = FileSink::unborn(folder, self.newborn(), encode_header(header)?)?;

@@ -54,6 +54,10 @@ pub use writer::LogWriter;
 
 /// Keeps sessions. Methods block on the disk; call them off the async threads.
 pub trait SessionStore: Send + Sync + 'static {
+    /// Does what the first session of a process would otherwise wait for. Creates nothing; what
+    /// fails, fails again when it is needed, and is told then.
+    fn prepare(&self) {}
+
     /// Starts a new log. Nothing is written until the first [`LogWriter::flush`], which writes
     /// and syncs file and folder.
     ///

@@ -8,6 +8,7 @@ use agent_client_protocol::v1::schema::{
     LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
 use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, NoticeLevel};
+use bridle_compose::EffectFailure;
 use bridle_session::{Session, SessionId};
 use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
@@ -185,15 +186,16 @@ impl Live {
     }
 
     /// Cancels what runs, waits until nothing is left, answers the waiting prompts and releases
-    /// the session's log.
-    pub(super) async fn close(self) {
+    /// the session's log. Says what of it failed.
+    pub(super) async fn close(self) -> Vec<EffectFailure> {
         self.turns.close();
-        self.session.close().await;
+        let failures = self.session.close().await;
         if let Some(outbox) = self.outbox
             && let Err(error) = outbox.await
         {
             tracing::error!(session = %self.id, %error, "the outbox of a session failed");
         }
+        failures
     }
 
     /// Whether the outbox has ended, so that nobody would answer a prompt.

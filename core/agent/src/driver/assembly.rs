@@ -37,13 +37,12 @@ impl Driver {
         let tools = self.scope.all::<dyn Tool>();
         let specs: BTreeMap<_, _> =
             tools.iter().map(|tool| (&tool.spec().name, tool.spec())).collect();
-        let specs: Vec<_> = specs.into_values().cloned().collect();
-        let old = &self.assembly.specs;
-        self.assembly = Assembly {
-            system_prompt,
-            specs_changed: self.assembly.specs_changed || (!old.is_empty() && !same(old, &specs)),
-            specs: specs.into(),
-        };
+        let assembly = &mut self.assembly;
+        assembly.system_prompt = system_prompt;
+        if !same(&assembly.specs, specs.values().copied()) {
+            assembly.specs_changed |= !assembly.specs.is_empty();
+            assembly.specs = specs.into_values().cloned().collect();
+        }
         Ok(())
     }
 
@@ -59,9 +58,10 @@ impl Driver {
     }
 }
 
-fn same(old: &[ToolSpec], new: &[ToolSpec]) -> bool {
-    let shape = |spec: &ToolSpec| {
-        (spec.name.clone(), spec.description.clone(), spec.input_schema.get().to_owned())
-    };
-    old.iter().map(shape).eq(new.iter().map(shape))
+fn same<'a>(old: &'a [ToolSpec], new: impl Iterator<Item = &'a ToolSpec>) -> bool {
+    old.iter().map(shape).eq(new.map(shape))
+}
+
+fn shape(spec: &ToolSpec) -> (&str, &str, &str) {
+    (&spec.name, &spec.description, spec.input_schema.get())
 }

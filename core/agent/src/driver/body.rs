@@ -16,9 +16,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Driver;
 use super::calls::{aborted_before, crashed};
 use super::halt::Halt;
+use super::{Driver, HOOK_PATIENCE};
 use crate::hooks::{Body, CallInfo, Ran, Reading, ToolPost, ToolRun, Verdict};
 use crate::plant::Plant;
 use crate::schema::check;
@@ -109,12 +109,13 @@ impl Driver {
         let ran = Arc::new(Ran { call: Arc::clone(&call), outcome, content });
         let hooked = hooks.run(Arc::clone(&ran), async |_| Verdict::accept());
         let hooked = AssertUnwindSafe(hooked).catch_unwind();
-        let patience = self.patience(token);
+        let (patience, limit) = (self.patience(token), self.clock.sleep(HOOK_PATIENCE));
         let verdict = self.drive(async move {
             tokio::select! {
                 biased;
                 verdict = hooked => verdict.ok(),
                 () = patience => None,
+                () = limit => None,
             }
         });
         let Some(Verdict { reading, context }) = verdict.await else {

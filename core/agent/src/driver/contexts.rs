@@ -1,14 +1,18 @@
-//! Runtime context: each source is asked before each step, and the model is told what has changed
-//! since it was told last.
+//! Runtime context: every source is asked before each step, all at once, and the model is told
+//! what has changed since it was told last.
 //!
 //! What it was told last is read from the surface, so whatever takes a message off the surface
 //! makes the source speak again.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use bridle_session::{Content, Message, MessageId, StepNumber, UserMessage, UserSource};
+use bridle_session::{
+    Content, Message, MessageId, Projection, StepNumber, UserMessage, UserSource,
+};
 use futures::FutureExt as _;
+use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Driver;
@@ -20,59 +24,68 @@ use crate::update::NoticeLevel;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Driver {
-    /// What the sources have to say that the model has not read yet.
+    /// What the sources have to say that the model has not read yet, in the order of the sources.
     pub(super) async fn changed_contexts(
         &mut self,
         step: StepNumber,
         token: &CancellationToken,
     ) -> Result<Vec<UserMessage>, Halt> {
         let now = ContextInput { turn: self.turn, step, mode: self.mode };
-        let mut messages = Vec::new();
-        for source in self.scope.all::<dyn ContextSource>() {
-            let patience = self.clock.sleep(PATIENCE);
-            let collected = async {
+        let sources = self.scope.all::<dyn ContextSource>();
+        let clock = std::sync::Arc::clone(&self.clock);
+        let asked = join_all(sources.iter().map(|source| {
+            let patience = clock.sleep(PATIENCE);
+            async {
                 tokio::select! {
                     biased;
                     text = AssertUnwindSafe(source.collect(&now)).catch_unwind() => text.ok(),
                     () = patience => None,
                 }
-            };
-            let Some(text) = self.unless_cancelled(collected, token).await? else {
-                let title = format!("The context \"{}\" could not be read", source.name());
-                self.notice(NoticeLevel::Warning, title, None).await;
+            }
+        }));
+        let answers = self.unless_cancelled(asked, token).await?;
+        let mut messages = Vec::new();
+        let mut unread = Vec::new();
+        let surface = self.recorder.session().projection();
+        let told = told_last(&surface);
+        for (source, answer) in sources.iter().zip(answers) {
+            let name = source.name();
+            let Some(text) = answer else {
+                unread.push(name);
                 continue;
             };
-            let known = self.told_last(source.name());
-            let text = match (text, known) {
-                (Some(text), Some(known)) if text == known => continue,
+            let text = match (text, told.get(name)) {
+                (Some(text), Some(told)) if text == *told => continue,
                 (Some(text), _) => text,
-                (None, Some(known)) if known != withdrawn(source.name()) => {
-                    withdrawn(source.name())
-                }
+                (None, Some(told)) if *told != withdrawn(name) => withdrawn(name),
                 (None, _) => continue,
             };
             messages.push(UserMessage {
-                id: MessageId::new(format!("context-{}-{step}-{}", self.turn, source.name())),
+                id: MessageId::new(format!("context-{}-{step}-{name}", self.turn)),
                 content: vec![Content::text(text)],
-                source: UserSource::Context { name: source.name().to_owned() },
+                source: UserSource::Context { name: name.to_owned() },
             });
+        }
+        for name in unread {
+            let title = format!("The context \"{name}\" could not be read");
+            self.notice(NoticeLevel::Warning, title, None).await;
         }
         Ok(messages)
     }
+}
 
-    /// What a source said last of what the model reads.
-    fn told_last(&self, source: &str) -> Option<String> {
-        let surface = self.recorder.session().projection();
-        surface.messages().rev().find_map(|message| match message {
-            Message::User(message) => match (&message.source, message.content.as_slice()) {
-                (UserSource::Context { name }, [Content::Text { text }]) if name == source => {
-                    Some(text.clone())
-                }
-                _ => None,
-            },
+/// What each source said last of what the model reads.
+fn told_last(surface: &Projection) -> HashMap<&str, &str> {
+    let said = surface.messages().filter_map(|message| match message {
+        Message::User(message) => match (&message.source, message.content.as_slice()) {
+            (UserSource::Context { name }, [Content::Text { text }]) => {
+                Some((name.as_str(), text.as_str()))
+            }
             _ => None,
-        })
-    }
+        },
+        _ => None,
+    });
+    said.collect()
 }
 
 fn withdrawn(source: &str) -> String {

@@ -35,8 +35,6 @@ pub(super) struct Frame {
     pub(super) told_images: Seq,
     /// What is kept of the last request, so that the next one costs only what is new.
     kept: RequestCache,
-    /// The thinking level of the next request.
-    level: Option<Effort>,
     /// Why a series began that the person has not been told of.
     began: Option<&'static str>,
 }
@@ -60,7 +58,6 @@ impl Frame {
             shelf: ImageShelf::default(),
             told_images: Seq::default(),
             kept: RequestCache::default(),
-            level: None,
             began: None,
         }
     }
@@ -93,32 +90,13 @@ impl Driver {
         for message in input.drain(..) {
             self.recorder.append(message)?;
         }
-        let tools: Vec<String> = self.assembly.specs.iter().map(|spec| spec.name.clone()).collect();
         let level = call.level(self.effort);
-        let reason = match &self.frame.route {
-            None => Some("start"),
-            Some(route) if route != call.route() => Some("model-changed"),
-            _ if self.recorder.session().state().series_broken => Some("damaged"),
-            _ if system_changed => Some("system-changed"),
-            _ if self.frame.tools != tools || self.assembly.specs_changed => Some("tools-changed"),
-            _ if self.frame.switches_thinking(level) => Some("thinking-changed"),
-            _ => None,
-        };
+        let reason = self.reason_to_begin(call, level, system_changed);
         if let Some(reason) = reason {
-            self.begin_series(call, tools.clone(), reason)?;
+            self.begin_series(call, reason)?;
         }
-        let limits = RequestContext {
-            window: call.limits().window,
-            max_output: call.limits().max_output,
-            prices: call.prices().cloned(),
-            thinking: level.map(|level| level.id().to_owned()),
-        };
-        if self.frame.limits.as_ref() != Some(&limits) {
-            self.recorder.append(limits.clone())?;
-            self.frame.limits = Some(limits);
-        }
-        self.frame.level = level;
-        let request = self.model_request();
+        self.record_limits(call, level)?;
+        let request = self.model_request(level);
         let step = self.frame.prefix.follow(&request);
         // A retry is the same request again: it stands to the last answer as the first try did.
         if attempt == 1 || step != PrefixStep::Grown {
@@ -131,10 +109,50 @@ impl Driver {
         // Whatever changed the prefix without saying so: reasoning that is bound to the old one
         // would make the provider refuse this request and every later one.
         tracing::error!(?step, "the prefix of a series has changed");
-        self.begin_series(call, tools, "prefix-changed")?;
-        let request = self.model_request();
+        self.begin_series(call, "prefix-changed")?;
+        let request = self.model_request(level);
         self.frame.prefix.follow(&request);
         Ok(request)
+    }
+
+    /// Why the request cannot be one more of the current series.
+    fn reason_to_begin(
+        &self,
+        call: &PreparedCall,
+        level: Option<Effort>,
+        system_changed: bool,
+    ) -> Option<&'static str> {
+        let Some(route) = &self.frame.route else { return Some("start") };
+        let tools = self.assembly.specs.iter().map(|spec| &spec.name);
+        match () {
+            () if route != call.route() => Some("model-changed"),
+            () if self.recorder.session().state().series_broken => Some("damaged"),
+            () if system_changed => Some("system-changed"),
+            () if self.assembly.specs_changed || !tools.eq(&self.frame.tools) => {
+                Some("tools-changed")
+            }
+            () if self.frame.switches_thinking(level) => Some("thinking-changed"),
+            () => None,
+        }
+    }
+
+    /// Logs what the route can take and is asked for, where that is not what it was before.
+    fn record_limits(
+        &mut self,
+        call: &PreparedCall,
+        level: Option<Effort>,
+    ) -> Result<(), RecordError> {
+        let limits = RequestContext {
+            window: call.limits().window,
+            max_output: call.limits().max_output,
+            prices: call.prices().cloned(),
+            thinking: level.map(|level| level.id().to_owned()),
+        };
+        if self.frame.limits.as_ref() != Some(&limits) {
+            self.recorder.append(limits.clone())?;
+            self.frame.limits = Some(limits);
+        }
+        Ok(())
     }
 
     /// Takes the counts of the answer to the last request; what it read anew through our doing.
@@ -146,11 +164,11 @@ impl Driver {
     }
 
     /// The request as the log has it now.
-    pub(super) fn model_request(&self) -> ModelRequest {
+    pub(super) fn model_request(&self, level: Option<Effort>) -> ModelRequest {
         ModelRequest::new(
             self.recorder.session().projection(),
             std::sync::Arc::clone(&self.assembly.specs),
-            self.frame.level,
+            level,
             self.frame.since,
         )
         .with_cache(&self.frame.kept)
@@ -159,9 +177,9 @@ impl Driver {
     pub(super) fn begin_series(
         &mut self,
         call: &PreparedCall,
-        tools: Vec<String>,
         reason: &'static str,
     ) -> Result<(), RecordError> {
+        let tools: Vec<_> = self.assembly.specs.iter().map(|spec| spec.name.clone()).collect();
         self.frame.series = self.frame.series.next();
         self.frame.began = Some(reason);
         let header = self.recorder.append(RequestHeader {

@@ -41,6 +41,10 @@ impl Driver {
         call: &Arc<CallInfo>,
         token: &CancellationToken,
     ) -> Result<Passage, Halt> {
+        // The calls before it may have ended by a cancel: nobody is asked about it any more.
+        if token.is_cancelled() {
+            return Ok(Passage::Refuse(Box::new(aborted_before())));
+        }
         let passage = match self.ruling(call, token).await? {
             Ruling::Allow => Passage::Run(grant(&call.accesses)),
             Ruling::Deny(reason) => Passage::Refuse(denied(reason)),
@@ -114,9 +118,11 @@ impl Driver {
         let inner = ruling.clone();
         let hooked = hooks.run(Arc::clone(call), async move |_| inner);
         let hooked = AssertUnwindSafe(hooked).catch_unwind();
-        // A cancel leaves hooks that never answer; the call then was not let through.
-        let Ok(hooked) = self.unless_cancelled(hooked, token).await else {
-            return Ok(Ruling::Cancel);
+        let hooked = match self.decided("tool-pre", hooked, token).await {
+            Ok(hooked) => hooked,
+            // A cancel leaves hooks that never answer; the call then was not let through.
+            Err(Halt::Cancelled) => return Ok(Ruling::Cancel),
+            Err(Halt::Failed(_)) => Ok(Ruling::Deny(CHECK_FAILED.to_owned())),
         };
         Ok(ruling.strictest(hooked.unwrap_or_else(|_| {
             tracing::error!(tool = call.name, "a tool-pre hook panicked");

@@ -83,11 +83,10 @@ impl Driver {
         });
         self.recorder.append(ImageOffload { messages })?;
         if was_shown {
-            let tools = self.frame.tools.clone();
-            self.begin_series(call, tools, "image-lost")?;
+            self.begin_series(call, "image-lost")?;
         }
         self.notice(NoticeLevel::Warning, title, reason).await;
-        Ok(self.model_request())
+        Ok(self.model_request(call.level(self.effort)))
     }
 
     /// Tells, once, which images of new input the model is not shown.

@@ -303,7 +303,7 @@ impl Driver {
         let hooks = self.scope.hooks::<OnRequestError>();
         let (turn, route, failure) = (self.turn, route.clone(), failure.clone());
         let input = RequestFailed { turn, step, attempt, route, failure };
-        self.unless_cancelled(hooks.run(input, async move |_| delay), token).await
+        self.decided("request-error", hooks.run(input, async move |_| delay), token).await
     }
 
     /// Waits before try number `attempt`; the plan and its start are on the log, the plan also on

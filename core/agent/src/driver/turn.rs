@@ -24,6 +24,10 @@ use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
 /// The most steps of a turn that no budget ends.
 const MAX_STEPS: u64 = 10_000;
 
+/// How often hooks may give a turn that would stop something more to do: one that always does
+/// would never let it end.
+const MAX_PROLONGED: u32 = 8;
+
 /// The longest title that is made of a prompt, in characters.
 const TITLE_LIMIT: usize = 80;
 
@@ -94,6 +98,7 @@ impl Driver {
         let mut step = StepNumber::default();
         // Whether the model is to go on also when there is nothing new to tell it.
         let mut is_owed = false;
+        let mut prolonged = 0;
         loop {
             step = step.next();
             self.enter_step(step);
@@ -114,6 +119,11 @@ impl Driver {
                 Some(TurnEndReason::Completed) => {
                     is_owed = false;
                     if let Some(more) = self.before_stopping(step, token).await? {
+                        if prolonged == MAX_PROLONGED {
+                            let why = format!("hooks gave it more to do {prolonged} times");
+                            return Ok(self.end_at_limit(&why).await);
+                        }
+                        prolonged += 1;
                         self.inject(more);
                     }
                     if !self.inbox.has_next_step() {
@@ -140,7 +150,7 @@ impl Driver {
         let spending = self.recorder.session().state().spending.at(self.recorder.now());
         let input = StepInput { turn: self.turn, step, messages, spending };
         let enter = async |input: StepInput| StepDecision::Enter(input.messages);
-        self.unless_cancelled(hooks.run(input, enter), token).await
+        self.decided("pre-step", hooks.run(input, enter), token).await
     }
 
     async fn before_stopping(
@@ -150,7 +160,7 @@ impl Driver {
     ) -> Result<Option<UserMessage>, Halt> {
         let hooks = self.scope.hooks::<TurnStopping>();
         let input = StoppingTurn { turn: self.turn, step };
-        self.unless_cancelled(hooks.run(input, async |_| None), token).await
+        self.decided("turn-stopping", hooks.run(input, async |_| None), token).await
     }
 
     /// One request and its tool calls. `None` when the model is owed another answer.
@@ -201,13 +211,17 @@ impl Driver {
             CallsEnd::Done => Ok(None),
             CallsEnd::Concluded => Ok(Some(TurnEndReason::Completed)),
             CallsEnd::Repeating(name) => {
-                let message = format!(
-                    "The turn was ended: {name} was called with the same result six times."
-                );
-                self.notice(NoticeLevel::Warning, message.as_str(), None).await;
-                Ok(Some(TurnEndReason::Blocked { message, limit: true }))
+                let why = format!("{name} was called with the same result six times");
+                Ok(Some(self.end_at_limit(&why).await))
             }
         }
+    }
+
+    /// Ends a turn that would not end by itself, and says so.
+    async fn end_at_limit(&self, why: &str) -> TurnEndReason {
+        let message = format!("The turn was ended: {why}.");
+        self.notice(NoticeLevel::Warning, message.as_str(), None).await;
+        TurnEndReason::Blocked { message, limit: true }
     }
 
     /// Takes a refused input and what followed it off the surface: sent again, it would be refused

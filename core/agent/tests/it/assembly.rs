@@ -102,6 +102,37 @@ async fn context_that_changes_between_two_steps_is_told_before_the_next() {
     );
 }
 
+/// A source that answers when the other one has been asked, too.
+struct Together(&'static str, Arc<tokio::sync::Barrier>);
+
+#[async_trait]
+impl ContextSource for Together {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    async fn collect(&self, _: &ContextInput) -> Option<String> {
+        // The second one that comes is the first that goes on.
+        self.1.wait().await;
+        Some(format!("said by {}", self.0))
+    }
+}
+
+#[tokio::test]
+async fn sources_are_asked_together_and_told_in_their_order() {
+    let barrier = Arc::new(tokio::sync::Barrier::new(2));
+    let extra = Extra::new(move |setup| {
+        let one = Together("one", Arc::clone(&barrier));
+        let two = Together("two", Arc::clone(&barrier));
+        setup.add::<dyn ContextSource>("one", Arc::new(one))?;
+        setup.add::<dyn ContextSource>("two", Arc::new(two))
+    });
+    let mut rig = Rig::start(Setting { extra, ..Setting::default() }).await;
+    rig.model.push(text("Fine."));
+    rig.run("a").await;
+    assert_eq!(last(&rig), "system\nuser: said by one\nuser: said by two\nuser: a");
+}
+
 #[tokio::test]
 async fn what_leaves_the_surface_is_told_again() {
     let source = Said::new("sun");

@@ -121,6 +121,53 @@ async fn a_hook_that_waits_is_left_at_a_cancel() {
     assert_eq!(kinds(&log).last().unwrap(), "turn/end aborted");
 }
 
+/// The end of a turn around a hook that never answers, and what the model was told last.
+async fn without_answer(extra: Extra) -> (TurnOutcome, String) {
+    let mode = Mode::FullAccess;
+    let mut rig = Rig::start(Setting { tools: reader(), mode, extra, ..Setting::default() }).await;
+    rig.clock.watches.add_permits(1);
+    rig.model.push(calls(&[("1", "look", "{}")]));
+    rig.model.push(text("done"));
+    let (_, outcome) = rig.run("hello").await;
+    let told = rig.model.requests().pop().unwrap_or_default();
+    (outcome, told)
+}
+
+#[tokio::test]
+async fn a_hook_that_never_answers_is_not_waited_for_for_ever() {
+    let failed = |(outcome, _), point: &str| match outcome {
+        TurnOutcome::Failed(failure) => {
+            let said = format!("a {point} hook did not answer within 30 s");
+            assert_eq!((failure.code.as_str(), failure.message), ("internal", said));
+        }
+        other => panic!("{point}: {other:?}"),
+    };
+    let before = at::<PreStep>(|_, _| Box::pin(std::future::pending::<StepDecision>()));
+    failed(without_answer(before).await, "pre-step");
+    let stopping = at::<TurnStopping>(|_, _| Box::pin(std::future::pending()));
+    failed(without_answer(stopping).await, "turn-stopping");
+    let gate = at::<ToolPre>(|_, _| Box::pin(std::future::pending()));
+    let (outcome, told) = without_answer(gate).await;
+    assert_eq!(outcome, TurnOutcome::EndTurn);
+    assert!(told.ends_with("failed inside Bridle, so it may not run."), "{told}");
+    let after = at::<ToolPost>(|_, _| Box::pin(std::future::pending()));
+    let (outcome, told) = without_answer(after).await;
+    assert_eq!(outcome, TurnOutcome::EndTurn);
+    assert!(told.contains("a check of its result failed inside Bridle"), "{told}");
+}
+
+#[tokio::test]
+async fn a_turn_that_is_always_given_more_comes_to_an_end() {
+    let extra = at::<TurnStopping>(|_, _| Box::pin(async { Some(told("and then?")) }));
+    let mut rig = Rig::start(Setting { extra, max_steps: 50, ..Setting::default() }).await;
+    (0..20).for_each(|_| rig.model.push(text("done")));
+    let (lines, outcome) = rig.run("hello").await;
+    assert_eq!(outcome, TurnOutcome::MaxTurnRequests);
+    assert_eq!(rig.model.requests().len(), 9, "the prompt and eight times more");
+    let said = "notice The turn was ended: hooks gave it more to do 8 times.".to_owned();
+    assert!(lines.contains(&said), "{lines:?}");
+}
+
 #[tokio::test]
 async fn a_request_can_be_sent_elsewhere_and_a_stream_can_be_answered_here() {
     let extra = Extra::new(|setup| {

@@ -49,6 +49,22 @@ async fn a_session_costs_three_syncs() {
     assert_eq!(syncs(2).await, ["sync folder", "sync file", "sync folder"]);
 }
 
+/// A process that is going to have sessions makes the folders above them durable beforehand, where
+/// they are there already, and makes none.
+#[tokio::test]
+async fn a_prepared_store_has_only_the_syncs_of_the_session_left() {
+    let disk = SimulatedDisk::default();
+    on(&disk).prepare();
+    assert_eq!(disk.steps(), 0, "nothing to prepare for");
+    on(&disk).create(&header(1)).unwrap().flush().await.unwrap();
+    let next = on(&disk);
+    next.prepare();
+    let before = disk.steps();
+    next.create(&header(2)).unwrap().flush().await.unwrap();
+    let syncs = disk.done_since(before).into_iter().filter(|what| what.starts_with("sync"));
+    assert_eq!(syncs.count(), 3);
+}
+
 #[tokio::test]
 async fn a_folder_that_cannot_be_written_is_named() {
     let folder = quick_folder();

@@ -178,8 +178,6 @@ async fn cancelled_while_running() {
           tool/call c1
           tool/call c2
           tool/result c1 Aborted
-          approval/asked
-          approval/decided
           tool/result c2 AbortedBeforeDispatch
           step/end
           turn/end aborted
