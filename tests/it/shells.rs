@@ -2,7 +2,7 @@
 //! run, work where their session does, and may run beside it.
 
 use bridle_model_server::{Answer, Script};
-use bridle_tests::Client;
+use bridle_tests::{Client, DEADLINE};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
@@ -113,6 +113,23 @@ async fn a_program_that_only_the_login_shell_finds_is_found() {
     assert!(said.contains("ok    commands have the PATH of the login shell /bin/bash"), "{said}");
     let said = doctor("/bin/false").await;
     assert_eq!(said.matches("did not tell its PATH").count(), 1, "{said}");
+}
+
+/// The profile of the login shell runs while the model thinks: here no command ever asks for it.
+#[tokio::test]
+async fn the_login_shell_is_asked_before_the_first_command() {
+    let scene = Scene::new(Script::new().reply(Answer::new().text("hello"))).await;
+    let gate = scene.place.user_home().join("gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let profile = scene.place.user_home().join(".bash_profile");
+    fs_err::write(profile, "echo asked >\"$HOME/gate\"\n").unwrap();
+    let launch = scene.place.acp(&scene.model.url()).env("SHELL", "/bin/bash");
+    let (mut client, session) = Client::in_session(&scene.place, &launch).await;
+    let (heard, asked) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || heard.send(fs_err::read_to_string(gate).unwrap()));
+    client.prompt(&session, "go").await.ok();
+    assert_eq!(tokio::time::timeout(DEADLINE, asked).await.unwrap().unwrap(), "asked\n");
+    client.finish(&scene.place).await;
 }
 
 fn executable(path: &std::path::Path, text: &str) {

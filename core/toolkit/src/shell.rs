@@ -4,6 +4,7 @@
 //! the background becomes a job.
 
 pub(crate) mod clean;
+mod early;
 pub(crate) mod report;
 mod spool;
 
@@ -13,7 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
+    Access, Display, Grant, PlannedCall, PreStep, Tool, ToolContext, ToolFailure, ToolKind,
+    ToolOutcome,
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
@@ -33,6 +35,7 @@ use crate::file_tool::to_value;
 use crate::jobs::{Begun, Jobs};
 use crate::target::{fenced, one_line};
 use clean::clean;
+use early::Early;
 use report::Report;
 use spool::Spool;
 
@@ -64,6 +67,11 @@ impl Plugin for ShellPlugin {
     ) -> Result<(), ActivateError> {
         let (spec, values) = (ShellArguments::spec(DESCRIPTION), value_schema::<Yield>());
         let processes = Processes::clone(&processes);
+        setup.hook::<PreStep>(Arc::new(Early {
+            processes: processes.clone(),
+            tasks: setup.scope().tasks().clone(),
+            token: setup.token().clone(),
+        }))?;
         let tool = Shell { roots, processes, blobs, jobs, spec, values };
         Ok(setup.add::<dyn Tool>(Self::NAME, Arc::new(tool))?)
     }
