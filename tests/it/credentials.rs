@@ -1,10 +1,14 @@
 //! Keys: how they are kept, where they come from, and where alone they go.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use bridle_model_server::{ModelServer, Script};
 use bridle_tests::{Client, Launch, Place};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
 
 use crate::scene::Scene;
 
@@ -60,6 +64,56 @@ async fn a_key_from_a_pipe_is_kept_privately_used_and_removed() {
     assert_ne!(output.status.code(), Some(0));
     assert!(text(&output.stderr).contains("bridle login"), "{}", text(&output.stderr));
     assert_eq!(scene.model.requests().len(), 1);
+}
+
+/// A terminal: the end of the person, and the end of the program.
+fn terminal() -> (OwnedFd, std::fs::File) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let name = ptsname(&person, Vec::new()).unwrap().into_string().unwrap();
+    let options = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let program = rustix::fs::open(name, options, Mode::empty()).unwrap();
+    rustix::fs::fcntl_setfl(&person, OFlags::NONBLOCK).unwrap();
+    (person, program.into())
+}
+
+fn shows_what_is_typed(terminal: &std::fs::File) -> bool {
+    tcgetattr(terminal).unwrap().local_modes.contains(LocalModes::ECHO)
+}
+
+/// At a terminal a key is typed unseen, and whatever ends the question leaves the terminal as it
+/// was.
+#[tokio::test]
+async fn a_key_typed_at_a_terminal_is_not_shown() {
+    let scene = Scene::new(Script::new().key(KEY)).await;
+    scene.place.configure("config.toml", provider(&scene.model, ""));
+    let credentials = scene.place.bridle_home().join("credentials.toml");
+    for (typed, code) in [("sk-half\x03", 130), (&*format!("{KEY}!\x7f\n"), 0)] {
+        let (person, program) = terminal();
+        let mut login = scene.place.launch(["login", "anthropic"]).command();
+        let login = login.stdin(program.try_clone().unwrap()).spawn().unwrap();
+        let muted = async {
+            while shows_what_is_typed(&program) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(bridle_tests::DEADLINE, muted).await.expect("it never asks");
+        rustix::io::write(&person, typed.as_bytes()).unwrap();
+        let ended = tokio::time::timeout(bridle_tests::DEADLINE, login.wait_with_output()).await;
+        let output = ended.expect("it ends").unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("Key of anthropic (it is not shown)"));
+        assert!(shows_what_is_typed(&program), "the terminal stays mute");
+        let mut shown = [0; 4096];
+        let count = rustix::io::read(&person, &mut shown).unwrap_or(0);
+        let shown = text(&shown[..count]) + &text(&output.stderr);
+        assert!(!shown.contains("sk-"), "{shown}");
+        assert_eq!(credentials.exists(), code == 0);
+    }
+    let output = exec(&scene.place).output().await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(scene.model.requests()[0].header("x-api-key"), Some(KEY));
 }
 
 #[tokio::test]

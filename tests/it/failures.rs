@@ -54,6 +54,22 @@ async fn a_rate_limit_is_waited_for_and_told() {
     assert_eq!(scene.requests().len(), 2);
 }
 
+/// B106: where no header says it, the words of the error do.
+#[tokio::test]
+async fn a_wait_that_is_only_in_words_is_kept() {
+    let error = r#"{"type":"error","error":{"type":"rate_limit_error","message":"Too many. Please try again in 0.7s."}}"#;
+    let limited = Reply::whole(429, "application/json", error);
+    let in_stream = Answer::new().error_after(0, "overloaded_error", "Busy, retry after 300 ms.");
+    let script = Script::new().reply(limited).reply(in_stream).reply(Answer::new().text("there"));
+    let scene = Scene::new(script).await;
+    let (mut client, session) = scene.session().await;
+    assert_eq!(client.prompt(&session, "hi").await.stop_reason(), "end_turn");
+    client.finish(&scene.place).await;
+    let waits = scene.events(&session, "llm/retry");
+    let waits: Vec<_> = waits.iter().map(|wait| wait["data"]["delay_ms"].clone()).collect();
+    assert_eq!(waits, [700, 300]);
+}
+
 #[tokio::test]
 async fn an_overloaded_or_failing_server_is_asked_again() {
     for status in [500, 529] {

@@ -1,6 +1,6 @@
 //! Tokens, money and budgets: what a client is told, what the log keeps, and what ends a turn.
 
-use bridle_model_server::{Answer, Script, Usage};
+use bridle_model_server::{Answer, Script, StopReason, Usage};
 use bridle_tests::Client;
 use serde_json::{Value, json};
 
@@ -69,6 +69,33 @@ async fn a_failed_attempt_is_paid_for() {
     assert!(amount >= 0.4, "two requests of 0.2 dollars each: {amount}");
     let attempts = scene.events(&session, "assistant/attempt");
     assert_eq!(attempts[0]["data"]["usage"]["input"], 100_000);
+}
+
+/// A refusal without a word has cost something, and the provider's reason is told and kept.
+#[tokio::test]
+async fn a_refusal_says_why_and_is_paid_for() {
+    let usage = Usage { input: Some(100_000), output: Some(0), ..Usage::default() };
+    let why = StopReason::Refusal {
+        category: "cyber".to_owned(),
+        explanation: "This would break something.".to_owned(),
+    };
+    let refusal = Answer::new().usage(usage).stop_reason(why);
+    let scene = Scene::new(Script::new().reply(refusal).reply(counted(0, 0, 0))).await;
+    let (mut client, session) = scene.session().await;
+    assert_eq!(client.prompt(&session, "one").await.stop_reason(), "refusal");
+    assert_eq!(client.prompt(&session, "two").await.stop_reason(), "end_turn");
+    let trace = client.finish(&scene.place).await;
+    let told = trace.text(&session);
+    assert!(told.contains("The model refused."), "{told}");
+    assert!(told.contains("This would break something. (cyber)"), "{told}");
+    let costs = costs(&trace.updates_of(&session, "usage_update"));
+    assert_eq!(costs[0], json!({"amount": 0.2, "currency": "USD"}));
+    let attempts = scene.events(&session, "assistant/attempt");
+    let [attempt] = attempts.as_slice() else { panic!("{attempts:?}") };
+    assert_eq!(attempt["data"]["usage"]["input"], 100_000);
+    assert_eq!(attempt["data"]["failure"]["code"], "content-refused");
+    assert_eq!(attempt["data"]["failure"]["message"], "This would break something. (cyber)");
+    scene.assert_lawful();
 }
 
 /// A part of the cost is not shown as if it were the whole.

@@ -16,6 +16,7 @@ mod images;
 mod inbox;
 mod partial;
 mod quiet;
+mod refusal;
 mod request;
 mod spill;
 mod tell;

@@ -17,13 +17,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bridle_model::{
-    AnthropicAdapter, Assembler, Catalogue, Chunk, HttpClient, ModelRequest, PrefixGuard,
-    RequestCache, Secret, ToolSpec,
+    AnthropicAdapter, Assembler, Catalogue, Chunk, HttpClient, Image, ImageShelf, Images,
+    ModelRequest, PrefixGuard, RequestCache, Secret, ToolSpec,
 };
 use bridle_session::{
-    AssistantMessage, Block, Content, Draft, EventData, Header, MessageId, Route, Seq, Session,
-    SessionId, SystemMessage, TimedBlock, ToolCallId, ToolResult, TurnNumber, TurnStart,
-    UnixMillis, Usage, UserMessage, UserSource,
+    AssistantMessage, BlobHash, BlobRef, Block, Content, Draft, EventData, Header, MessageId,
+    Route, Seq, Session, SessionId, SystemMessage, TimedBlock, ToolCallId, ToolResult, TurnNumber,
+    TurnStart, UnixMillis, Usage, UserMessage, UserSource,
 };
 use serde_json::value::RawValue;
 
@@ -54,6 +54,9 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 fn main() {
+    let start = Instant::now();
+    Catalogue::builtin();
+    say("the catalogue, read once at the start", millis(start.elapsed()), "");
     // Cargo passes `--bench` too.
     let quick = std::env::args().any(|argument| argument == "quick");
     let runs = if quick { 5 } else { 50 };
@@ -64,6 +67,7 @@ fn main() {
     }
     guard();
     memory();
+    images();
     client();
 }
 
@@ -265,6 +269,39 @@ fn memory() {
     let times = |bytes: usize| format!("{:.2} x", bytes as f64 / log as f64);
     say("memory of a session, of its decoded log", times(alone), "");
     say("with what its requests are built from", times(whole), "target 2.5 x");
+}
+
+/// A request that shows as many bytes of images as a route takes, and the next one.
+fn images() {
+    const EACH: usize = 3 << 20;
+    let adapter = adapter("anthropic/claude-opus-5-5");
+    let limits = Catalogue::builtin().find(&Route::parse("anthropic/claude-opus-5-5").unwrap());
+    let limits = limits.unwrap().image_limits().unwrap();
+    let (tools, mut session, mut shelf) = (tools(), session(0), ImageShelf::default());
+    let mut file = b"GIF89a\x02\0\x03\0\0\0\0".to_vec();
+    file.resize(EACH, 7);
+    for number in 0..limits.total_bytes / (EACH as u64 * 4 / 3) {
+        let hash = BlobHash::of_digest(&[number as u8; 32]);
+        shelf.put(hash.clone(), Image::read(&file));
+        let blob = BlobRef { hash, bytes: EACH as u64 };
+        let content = vec![Content::Image { blob, mime_type: "image/gif".to_owned() }];
+        let (id, source) = (MessageId::new("i"), UserSource::Human);
+        append(&mut session, UserMessage { id, content, source });
+        step(&mut session, number as usize);
+    }
+    say_user(&mut session, "And now?");
+    let cache = RequestCache::default();
+    let body = |session: &Session| {
+        let projection = session.projection();
+        let images = Images::select(&projection, Seq(0), Some(&limits), &shelf);
+        assert!(images.missing().is_empty());
+        adapter.body(&built(session, &tools, &cache).with_images(images)).unwrap()
+    };
+    let mut size = 0;
+    let first = best(1, || size = body(&session).len());
+    say(&format!("a request with {:.1} MB of images", size as f64 / 1e6), millis(first), "");
+    step(&mut session, 1_000);
+    say("the next one, a step longer", millis(best(1, || body(&session))), "");
 }
 
 /// Building the HTTP client, with root certificates, on a thread of its own.

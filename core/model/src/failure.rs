@@ -41,6 +41,8 @@ pub enum FailureCode {
     InvalidRequest,
     /// The provider does not know the model. Never retried.
     UnknownModel,
+    /// The model refuses what it was asked. Never retried.
+    ContentRefused,
     /// The request is larger than the model's window.
     ContextOverflow,
     /// Too many requests.
@@ -67,6 +69,7 @@ impl FailureCode {
             Self::Billing => "billing",
             Self::InvalidRequest => "invalid-request",
             Self::UnknownModel => "unknown-model",
+            Self::ContentRefused => "content-refused",
             Self::ContextOverflow => "context-overflow",
             Self::RateLimited => "rate-limited",
             Self::Overloaded => "overloaded",

@@ -75,6 +75,7 @@ impl Driver {
                     self.record_attempt(step, attempt, &empty_answer(), answer.usage)?;
                 }
                 Attempt::Answered(answer) => {
+                    self.explain_refusal(step, attempt, &answer).await?;
                     return self.settle(id, answer, route, window).await;
                 }
                 Attempt::Failed { failure, partial, .. }
@@ -227,7 +228,7 @@ impl Driver {
         let calls: Vec<_> =
             answer.blocks.iter().filter_map(|timed| Call::of(&timed.block)).collect();
         let usage = answer.usage;
-        // A model may refuse without a word; then the end of the turn is the whole record.
+        // A model may refuse without a word; its reason and its usage are on the log by then.
         if !answer.blocks.is_empty() {
             self.recorder.append(AssistantMessage {
                 id,
@@ -276,7 +277,7 @@ impl Driver {
         Ok(())
     }
 
-    fn record_attempt(
+    pub(super) fn record_attempt(
         &mut self,
         step: StepNumber,
         attempt: u32,

@@ -16,6 +16,7 @@ use super::names::{ToolTable, is_legal};
 use super::wire::{BlockHead, Kind, Part, StartedBlock};
 use crate::StopReason;
 use crate::catalogue::{CatalogueModel, Dialect};
+use crate::plant::Plant;
 
 /// How deep the arguments of a call may be nested; a provider's reader has a limit too, for the
 /// whole request.
@@ -52,9 +53,9 @@ impl Reader<'_> {
         answer: &'a AssistantMessage,
         mut claim_id: impl FnMut(&str) -> String,
     ) -> Read<'a> {
-        let is_own = *answer.route.provider == *self.model.provider
-            && *answer.route.model == *self.model.id
-            && self.in_series;
+        let is_of_model =
+            *answer.route.provider == *self.model.provider && *answer.route.model == *self.model.id;
+        let is_own = (is_of_model && self.in_series) || Plant::ForeignReasoning.is_in();
         let is_paused = answer.stop == StopReason::Pause.as_str() && !answer.interrupted;
         let partners = if is_own { Partners::of(answer, is_paused) } else { Partners::default() };
         let mut content = Vec::with_capacity(answer.blocks.len());
@@ -106,7 +107,8 @@ impl Reader<'_> {
             Block::Thinking { text, signature } => {
                 let signature = signature.as_deref();
                 let is_signed = signature.is_some_and(|signature| !signature.is_empty());
-                let may_return = is_signed || self.model.dialect == Dialect::DeepSeek;
+                let is_lost = text.is_empty() && Plant::NoEmptyReasoning.is_in();
+                let may_return = (is_signed || self.model.dialect == Dialect::DeepSeek) && !is_lost;
                 let neutral = Part::Thinking { thinking: text, signature };
                 may_return.then(|| own_form(timed).map_or(neutral, Part::Verbatim))
             }

@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 
 use super::wire::{ErrorBody, ErrorDetail};
+use crate::hint::wait_in;
 use crate::http::{CONNECT_TIMEOUT, innermost};
 use crate::{FailureCode, ModelFailure, Secret};
 
@@ -81,7 +82,8 @@ pub(super) fn from_response(asked: Asked<'_>, head: &Head, body: &[u8]) -> Model
     let code = settle(code(Some(head.status), &detail), head.should_retry);
     let said = said(asked, &detail);
     let message = sentence(asked, code, Some(head.status), said.as_deref());
-    let wait = head.retry_after.filter(|wait| !wait.is_zero());
+    let retry_after = head.retry_after.or_else(|| hinted(&detail));
+    let wait = retry_after.filter(|wait| !wait.is_zero());
     ModelFailure {
         code,
         message: match wait {
@@ -89,7 +91,7 @@ pub(super) fn from_response(asked: Asked<'_>, head: &Head, body: &[u8]) -> Model
             None => message,
         },
         status: Some(head.status.as_u16()),
-        retry_after: head.retry_after,
+        retry_after,
         request_id: head
             .request_id
             .clone()
@@ -110,7 +112,13 @@ fn spoken(wait: Duration) -> String {
 /// The failure that an `error` event in the stream stands for.
 pub(super) fn from_event(asked: Asked<'_>, detail: &ErrorDetail) -> ModelFailure {
     let code = code(None, detail);
-    ModelFailure::new(code, sentence(asked, code, None, said(asked, detail).as_deref()))
+    let message = sentence(asked, code, None, said(asked, detail).as_deref());
+    ModelFailure { retry_after: hinted(detail), ..ModelFailure::new(code, message) }
+}
+
+/// The wait that the words of an error ask for.
+fn hinted(detail: &ErrorDetail) -> Option<Duration> {
+    wait_in(detail.message.as_deref()?)
 }
 
 /// The failure of a connection to `host`.
@@ -231,6 +239,7 @@ fn sentence(
         }
         FailureCode::InvalidRequest => format!("{provider} refuses the request"),
         FailureCode::MalformedResponse => format!("{provider} sent no event stream"),
+        FailureCode::ContentRefused => format!("{model} refuses"),
         FailureCode::Transport | FailureCode::Silent | FailureCode::Cancelled => {
             code.as_str().to_owned()
         }

@@ -19,6 +19,7 @@ use super::names::{ToolTable, is_legal};
 use super::wire::{self, Part, Role};
 use crate::catalogue::CatalogueModel;
 use crate::content::{note_of_image, text_of, text_of_developer};
+use crate::plant::Plant;
 use crate::{FailureCode, Images, ModelFailure};
 
 /// What stands where something must be said and nothing was.
@@ -90,7 +91,7 @@ impl Settled {
     fn claim_id(&mut self, stored: &str) -> String {
         let mut id = stored.to_owned();
         let mut number = self.ids.len();
-        while !is_legal(&id) || self.ids.contains(&id) {
+        while !is_legal(&id) || (self.ids.contains(&id) && !Plant::RepeatedIds.is_in()) {
             id = format!("call_{number}");
             number = number.saturating_add(1);
         }
@@ -211,7 +212,8 @@ impl<'a, 's> Conversation<'a, 's> {
     fn result(&mut self, seq: Seq, result: &'a ToolResult) {
         let id = result.id.as_str();
         let calls = self.settled.calls.iter().zip(&mut self.results);
-        match calls.into_iter().find(|(call, found)| call.stored_id == id && found.is_none()) {
+        let is_free = |call: &Call| call.stored_id == id || Plant::ArrivalOrder.is_in();
+        match calls.into_iter().find(|(call, found)| is_free(call) && found.is_none()) {
             Some((_, found)) => *found = Some((seq, result)),
             None => tracing::warn!(id, "a tool result without a call is left out of the request"),
         }

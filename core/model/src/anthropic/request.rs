@@ -12,6 +12,7 @@ use super::history::{Conversation, History, Settled};
 use super::names::ToolTable;
 use super::wire;
 use crate::catalogue::{CatalogueModel, Dialect, Thinking};
+use crate::plant::Plant;
 use crate::prefix::hash_of_tools;
 use crate::{Effort, FailureCode, ModelFailure, ModelRequest, PrefixHash};
 
@@ -53,7 +54,8 @@ impl Series {
             && self.model == model.id
             && self.since == request.reasoning_since()
             && self.tools_hash == hash_of_tools(request.tools())
-            && self.settled.is_start_of(request.projection().entries().map(|(seq, _)| seq))
+            && (Plant::StaleStart.is_in()
+                || self.settled.is_start_of(request.projection().entries().map(|(seq, _)| seq)))
     }
 
     /// The tools of the series.

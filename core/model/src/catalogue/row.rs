@@ -3,6 +3,7 @@
 use bridle_session::{PriceList, Route};
 use serde::Deserialize;
 
+use crate::plant::Plant;
 use crate::{Effort, ImageLimits, RouteLimits};
 
 /// Which wire a model speaks.
@@ -99,7 +100,7 @@ impl CatalogueModel {
     #[must_use]
     pub fn patched(mut self, patch: &ModelPatch) -> Self {
         fn set<T: Clone>(field: &mut T, said: &Option<T>) {
-            if let Some(said) = said {
+            if let Some(said) = said.as_ref().filter(|_| !Plant::NoOverride.is_in()) {
                 field.clone_from(said);
             }
         }
