@@ -115,12 +115,12 @@ pub(super) enum Part<'a> {
 pub(super) struct ImageSource<'a> {
     r#type: &'static str,
     media_type: &'static str,
-    data: &'a str,
+    data: &'a RawValue,
 }
 
 impl<'a> ImageSource<'a> {
     pub(super) fn of(image: &'a Image) -> Self {
-        Self { r#type: "base64", media_type: image.format.media_type(), data: &image.base64 }
+        Self { r#type: "base64", media_type: image.format.media_type(), data: &image.data }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::value::RawValue;
 
 /// The formats that models read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub enum NotAnImage {
 }
 
 /// An image file, encoded for a wire.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Image {
     /// What it is.
     pub format: ImageFormat,
@@ -40,8 +41,8 @@ pub struct Image {
     pub width: u32,
     /// Pixels from top to bottom; never 0.
     pub height: u32,
-    /// The file as Base64, with padding.
-    pub base64: String,
+    /// The file as Base64, with padding, as a JSON string: a request takes it over unread.
+    pub(crate) data: Box<RawValue>,
 }
 
 impl Image {
@@ -51,7 +52,13 @@ impl Image {
     /// When models do not read such files.
     pub fn read(bytes: &[u8]) -> Result<Self, NotAnImage> {
         let (format, width, height) = ImageFormat::measure(bytes)?;
-        Ok(Self { format, width, height, base64: STANDARD.encode(bytes) })
+        let mut json = String::with_capacity(bytes.len().div_ceil(3).saturating_mul(4) + 2);
+        json.push('"');
+        STANDARD.encode_string(bytes, &mut json);
+        json.push('"');
+        // No letter of Base64 is special in JSON.
+        let data = RawValue::from_string(json).map_err(|_| NotAnImage::Damaged)?;
+        Ok(Self { format, width, height, data })
     }
 
     /// The longer side, in pixels.
@@ -179,7 +186,8 @@ mod tests {
             let image = Image::read(&bytes).unwrap();
             assert_eq!((image.format, image.width, image.height), (format, 258, 3));
             assert_eq!(image.side(), 258);
-            assert_eq!(STANDARD.decode(&image.base64).unwrap(), bytes);
+            let base64: String = serde_json::from_str(image.data.get()).unwrap();
+            assert_eq!(STANDARD.decode(base64).unwrap(), bytes);
         }
     }
 
@@ -195,8 +203,8 @@ mod tests {
             }
         }
         for bytes in [&b""[..], b"hello", b"<svg/>", b"BM", b"%PDF-1.7", b"\0\0\0\x20ftypavif"] {
-            assert_eq!(Image::read(bytes), Err(NotAnImage::UnknownFormat));
+            assert_eq!(Image::read(bytes).unwrap_err(), NotAnImage::UnknownFormat);
         }
-        assert_eq!(Image::read(b"GIF89a\0\0\x03\0"), Err(NotAnImage::Damaged), "no width");
+        assert_eq!(Image::read(b"GIF89a\0\0\x03\0").unwrap_err(), NotAnImage::Damaged, "no width");
     }
 }
