@@ -8,13 +8,13 @@ use bridle_tests::{Permission, wait_until_gone};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, call_then_done, endless};
+use crate::scene::{Scene, endless, read_edit_then_done};
 
 /// B046, B047: a new process replays what the old one showed, before the response.
 #[tokio::test]
 async fn load_replays_the_conversation_before_its_response() {
     let edits = json!([{"old_text": "two", "new_text": "zwei"}]);
-    let scene = Scene::new(call_then_done("edit", json!({"path": "a.txt", "edits": edits}))).await;
+    let scene = Scene::new(read_edit_then_done("a.txt", edits)).await;
     scene.place.write("a.txt", "one\ntwo\n");
     let (mut client, session) = scene.session().await;
     client.prompt(&session, "please translate").await.ok();
@@ -28,7 +28,7 @@ async fn load_replays_the_conversation_before_its_response() {
     let user = again.updates_of(&session, "user_message_chunk");
     assert!(user[0]["content"]["text"].as_str().unwrap().contains("please translate"));
     assert!(again.text(&session).starts_with(&live.text(&session)));
-    let (before, after) = (&live.tool_calls(&session)[0], &again.tool_calls(&session)[0]);
+    let (before, after) = (&live.tool_calls(&session)[1], &again.tool_calls(&session)[1]);
     for field in ["toolCallId", "kind", "title", "status", "content", "locations"] {
         assert_eq!(before[field], after[field], "{field}");
     }

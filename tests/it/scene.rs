@@ -66,6 +66,14 @@ pub(crate) fn call_then_done(tool: &str, arguments: Value) -> Script {
     Script::new().reply(Answer::new().tool_call(tool, arguments)).reply(Answer::new().text("done"))
 }
 
+/// A script that reads and then edits one file, and then says "done".
+pub(crate) fn read_edit_then_done(path: &str, edits: Value) -> Script {
+    let calls = Answer::new()
+        .tool_call("read", json!({"path": path}))
+        .tool_call("edit", json!({"path": path, "edits": edits}));
+    Script::new().reply(calls).reply(Answer::new().text("done"))
+}
+
 /// The arguments of a shell call whose process carries the mark and never ends by itself.
 pub(crate) fn endless(place: &Place) -> Value {
     let mark = place.mark();

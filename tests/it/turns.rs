@@ -4,7 +4,7 @@ use bridle_model_server::{Answer, Script};
 use bridle_tests::{Client, Permission, rounds};
 use serde_json::json;
 
-use crate::scene::{Scene, call_then_done, reached};
+use crate::scene::{Scene, call_then_done, reached, read_edit_then_done};
 
 #[tokio::test]
 async fn a_prompt_is_answered_with_the_models_text() {
@@ -70,13 +70,13 @@ async fn read_shows_the_file_to_the_model_and_asks_nobody() {
 #[tokio::test]
 async fn edit_changes_the_file_and_shows_the_difference() {
     let edits = json!([{"old_text": "two", "new_text": "zwei"}]);
-    let scene = Scene::new(call_then_done("edit", json!({"path": "a.txt", "edits": edits}))).await;
+    let scene = Scene::new(read_edit_then_done("a.txt", edits)).await;
     let path = scene.place.write("a.txt", "one\r\ntwo\r\nthree");
     let (mut client, session) = scene.session().await;
     client.prompt(&session, "translate").await.ok();
     let trace = client.finish(&scene.place).await;
     assert_eq!(scene.place.read("a.txt"), "one\r\nzwei\r\nthree");
-    let call = &trace.tool_calls(&session)[0];
+    let call = &trace.tool_calls(&session)[1];
     assert_eq!(call["kind"], "edit");
     let content = call["content"].as_array().unwrap();
     let diff = content.iter().find(|part| part["type"] == "diff").expect("a diff");

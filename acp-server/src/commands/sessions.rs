@@ -12,6 +12,7 @@ mod progress;
 mod reference;
 mod rename;
 mod report;
+mod restore;
 mod rm;
 mod search;
 mod show;
@@ -52,6 +53,8 @@ pub(super) enum Action {
     Rm(rm::Arguments),
     /// Remove what nobody needs: empty sessions and what no log names, older than a day.
     Gc(gc::Arguments),
+    /// Show what the tools of a turn did to files, and undo it.
+    Restore(restore::Arguments),
     /// Print where a session's log is.
     Path(PathArguments),
 }
@@ -77,6 +80,7 @@ pub(super) fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
         Action::Rename(arguments) => rename::run(&store, &arguments),
         Action::Rm(arguments) => rm::run(&store, &arguments),
         Action::Gc(arguments) => gc::run(&store, &arguments),
+        Action::Restore(arguments) => restore::run(&store, &arguments),
         Action::Path(arguments) => path(&store, &arguments.session),
     }
 }

@@ -104,6 +104,19 @@ async fn full_access_is_offered_only_when_the_user_enabled_it() {
 }
 
 #[tokio::test]
+async fn the_patch_tool_is_offered_only_when_the_user_enabled_it() {
+    let home = tempfile::tempdir().unwrap();
+    for (config, state) in [("", RowState::Disabled), ("apply_patch = true\n", RowState::Active)] {
+        fs_err::write(home.path().join("config.toml"), config).unwrap();
+        let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
+        let parts = app.session_parts().await;
+        let part = parts.iter().find(|part| part.id == "apply_patch").unwrap();
+        assert_eq!(part.state, state, "{config}");
+        app.close().await;
+    }
+}
+
+#[tokio::test]
 async fn a_session_needs_a_home_and_an_absolute_existing_folder() {
     let home = tempfile::tempdir().unwrap();
     let homeless = app(&[]).await.new_header(home.path(), Vec::new(), "acp").unwrap_err();

@@ -25,6 +25,7 @@ pub(super) enum Setting {
     Model(String),
     Mode(Mode),
     FullAccess(bool),
+    ApplyPatch(bool),
     IdleTimeout(u32),
     Thinking(Effort),
     Fallback(String),
@@ -155,12 +156,13 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 12] = [
+const ROOT_KEYS: [&str; 13] = [
     "model",
     "thinking",
     "fallback",
     "mode",
     "full_access",
+    "apply_patch",
     "ca_file",
     "budget",
     "idle_timeout_s",
@@ -200,10 +202,8 @@ impl Reader<'_> {
                     self.text_value("ca_file", value, |text| Ok(Setting::CaFile(text.into())))
                 }
                 "mode" => self.text_value("mode", value, values::mode),
-                "full_access" => match value.get_ref().as_bool() {
-                    Some(flag) => self.entry(start, Setting::FullAccess(flag)),
-                    None => self.wrong_type("full_access", "true or false", value),
-                },
+                "full_access" => self.flag("full_access", value, Setting::FullAccess),
+                "apply_patch" => self.flag("apply_patch", value, Setting::ApplyPatch),
                 "idle_timeout_s" => self.number("idle_timeout_s", value, Setting::IdleTimeout),
                 "budget" => self.budget(value),
                 "models" => self.models(value),
@@ -211,6 +211,13 @@ impl Reader<'_> {
                 "sessions" => self.sessions(value),
                 unknown => self.unknown(start, "key", unknown, &ROOT_KEYS),
             }
+        }
+    }
+
+    fn flag(&mut self, key: &str, value: &Spanned<DeValue<'_>>, setting: fn(bool) -> Setting) {
+        match value.get_ref().as_bool() {
+            Some(flag) => self.entry(value.span().start, setting(flag)),
+            None => self.wrong_type(key, "true or false", value),
         }
     }
 

@@ -82,6 +82,7 @@ struct Winners {
     fallback: Option<(String, Source)>,
     mode: Option<(Mode, Source)>,
     full_access: Option<(bool, Source)>,
+    apply_patch: Option<(bool, Source)>,
     ca_file: Option<(PathBuf, Source)>,
     idle_timeout: Option<(u32, Source)>,
     compression: Option<(Compression, Source)>,
@@ -101,6 +102,7 @@ impl Winners {
             Setting::Fallback(model) => self.fallback = Some((model, source)),
             Setting::Mode(mode) => self.mode = Some((mode, source)),
             Setting::FullAccess(flag) => self.full_access = Some((flag, source)),
+            Setting::ApplyPatch(flag) => self.apply_patch = Some((flag, source)),
             Setting::CaFile(path) => self.ca_file = Some((path, source)),
             Setting::IdleTimeout(seconds) => self.idle_timeout = Some((seconds, source)),
             Setting::Compression(form) => self.compression = Some((form, source)),
@@ -176,6 +178,7 @@ impl Winners {
             route,
             mode,
             full_access,
+            apply_patch: self.apply_patch.as_ref().is_some_and(|(flag, _)| *flag),
             budget: budget.collect(),
             permissions: self.permissions(),
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
@@ -206,7 +209,9 @@ impl Winners {
     /// The rows of what is one value each.
     fn plain_rows(self, mode: Mode) -> Vec<Row> {
         let mut rows = Vec::new();
-        rows.extend(self.full_access.map(|(f, source)| row("full_access", f.to_string(), source)));
+        for (key, flag) in [("full_access", self.full_access), ("apply_patch", self.apply_patch)] {
+            rows.extend(flag.map(|(flag, source)| row(key, flag.to_string(), source)));
+        }
         rows.extend(self.mode.map(|(_, source)| row("mode", mode.id().to_owned(), source)));
         rows.extend(self.thinking.map(|(l, source)| row("thinking", l.to_string(), source)));
         rows.extend(

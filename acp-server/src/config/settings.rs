@@ -45,6 +45,8 @@ pub struct Settings {
     pub mode: Mode,
     /// Whether the user's own configuration enables `full-access`.
     pub full_access: bool,
+    /// Whether models are offered the tool `apply_patch`.
+    pub apply_patch: bool,
     /// How long a model provider may send nothing, pings included, before a request is given up.
     pub idle_timeout: Duration,
     /// The limits of turns and sessions, by their names in `[budget]`.

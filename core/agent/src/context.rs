@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use bridle_session::{StepNumber, TurnNumber};
 
 use crate::mode::Mode;
+use crate::tool::Observed;
 
 /// Feeds context into a session as logged user messages.
 #[async_trait]
@@ -21,7 +22,7 @@ pub trait ContextSource: Send + Sync + 'static {
 }
 
 /// The step before which a source is asked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ContextInput {
     /// Which turn.
     pub turn: TurnNumber,
@@ -29,4 +30,6 @@ pub struct ContextInput {
     pub step: StepNumber,
     /// The mode in force.
     pub mode: Mode,
+    /// The files that the model has seen, and the hash of what each one held then.
+    pub observed: Observed,
 }

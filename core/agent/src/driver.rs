@@ -14,6 +14,7 @@ mod gate;
 mod halt;
 mod images;
 mod inbox;
+mod keep;
 mod partial;
 mod quiet;
 mod refusal;

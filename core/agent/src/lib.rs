@@ -15,6 +15,7 @@ mod driver;
 mod fallback;
 mod guard;
 mod hooks;
+mod keeper;
 mod mailbox;
 mod mode;
 mod notice;
@@ -44,6 +45,7 @@ pub use hooks::{
     RequestInput, SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, ToolFinished,
     ToolPost, ToolPre, ToolRun, TurnStopping, Verdict,
 };
+pub use keeper::{Before, FileKeeper};
 pub use mode::{Mode, Ruling, Sandboxing};
 pub use notice::Notice;
 pub use plugin::{DriverConfig, DriverPlugin, Seated, SessionSeat, plugins};
@@ -53,7 +55,7 @@ pub use replay::replay;
 pub use rules::{Effect, Rule, RuleError, Rules, RulesConfig};
 pub use schema::read_arguments;
 pub use tool::{
-    Access, Concurrency, Grant, PlannedCall, Progress, SessionChange, Tool, ToolContext,
+    Access, Concurrency, Grant, Observed, PlannedCall, Progress, SessionChange, Tool, ToolContext,
     ToolFailure, ToolOutcome,
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};

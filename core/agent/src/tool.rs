@@ -7,6 +7,7 @@
 //! body yields is a value for programs; [`Tool::render`] makes of it what the model reads. Design:
 //! loop and tools, Tools.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +102,12 @@ pub struct ToolContext {
     pub token: CancellationToken,
     /// Where live output goes.
     pub progress: Progress,
+    /// The files that the model has seen, and the hash of what each one held then.
+    pub observed: Observed,
 }
+
+/// Files by their absolute path, and a hash of the content of each.
+pub type Observed = Arc<BTreeMap<PathBuf, String>>;
 
 /// Takes the live output of a running call. Never blocks: the newest text wins.
 #[derive(Clone)]
@@ -221,6 +227,13 @@ impl ToolOutcome {
 pub enum SessionChange {
     /// What is to be done is this list now.
     Todo(Vec<TodoItem>),
+    /// The model knows the whole or a part of what this file holds now.
+    Observed {
+        /// The file's absolute path.
+        path: PathBuf,
+        /// The hash of its content; `None` when nothing is there any more.
+        hash: Option<String>,
+    },
     /// Planning is over: the mode is again what it was before `plan`.
     LeavePlan,
 }

@@ -3,13 +3,15 @@
 //! Only facts that hold for every honest history are rules here: a log that breaks one could not
 //! be sent to a model or not be repaired. What a driver should do is not a rule.
 
+use std::path::Path;
+
 use crate::content::{Block, Content};
 use crate::event::SurfaceOp;
 use crate::id::{StepNumber, ToolCallId, TurnNumber};
 use crate::state::SessionState;
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, DeveloperMessage, EventData, InboxSpliced, RequestHeader,
-    ToolCall, ToolResult, UserMessage,
+    AssistantMessage, AssistantPartial, DeveloperMessage, EventData, FileKept, FileObserved,
+    InboxSpliced, RequestHeader, ToolCall, ToolResult, UserMessage,
 };
 
 type Rule = Result<(), &'static str>;
@@ -72,10 +74,8 @@ impl SessionState {
                 one_line(&job.title)
             }
             EventData::JobEnded(job) => hold(self.runs(&job.id), "no such job is running"),
-            EventData::FileObserved(file) => {
-                hold(file.path.is_absolute(), "names no absolute path")?;
-                hold(file.path.to_str().is_some(), "its path is not UTF-8")
-            }
+            EventData::FileObserved(FileObserved { path, .. })
+            | EventData::FileKept(FileKept { path, .. }) => names_a_file(path),
             EventData::ImageOffload(offload) => {
                 hold(!offload.messages.is_empty(), "names no message")?;
                 hold(all_distinct(&offload.messages), "names a message twice")
@@ -188,6 +188,11 @@ fn admit_answer(answer: &AssistantMessage) -> Rule {
 
 fn is_safe_to_keep(block: &Block) -> bool {
     matches!(block, Block::Text { .. } | Block::Thinking { .. } | Block::RedactedThinking { .. })
+}
+
+fn names_a_file(path: &Path) -> Rule {
+    hold(path.is_absolute(), "names no absolute path")?;
+    hold(path.to_str().is_some(), "its path is not UTF-8")
 }
 
 /// A log is read line by line, so raw JSON in it must not bring its own line ends.

@@ -4,7 +4,8 @@
 //! domain folds, and adds what only the session's own rules need. It holds nothing that the events
 //! do not say, and it decides nothing: the rules over it are in `admission`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::content::{Block, TimedBlock};
@@ -15,8 +16,8 @@ use crate::fold::{
 };
 use crate::id::{EventCount, JobId, Route, Seq, SeriesNumber, ToolCallId, UnixMillis};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, EventData, JobStarted, LlmRetry, LogGap, RequestContext,
-    RequestHeader, TurnEndReason,
+    AssistantMessage, AssistantPartial, EventData, FileObserved, JobStarted, LlmRetry, LogGap,
+    RequestContext, RequestHeader, TurnEndReason,
 };
 
 /// The state of a session after its last event.
@@ -60,6 +61,11 @@ pub struct SessionState {
     pub compacting: bool,
     /// The jobs that run, oldest first. From `job/started` and `job/ended`.
     pub jobs: Vec<JobStarted>,
+    /// The files that the agent has seen, and the hash of what each one held then. From
+    /// `file/observed`.
+    pub observed: Arc<BTreeMap<PathBuf, String>>,
+    /// What the last turn may have changed. From `file/kept` since the last `turn/start`.
+    pub kept: BTreeSet<PathBuf>,
     /// The messages whose images a note of text stands for. From `image/offload`.
     pub offloaded: Arc<BTreeSet<Seq>>,
     /// How many events a fork inherited; 0 for a session that is no fork. The last
@@ -136,7 +142,11 @@ impl SessionState {
         self.todo.apply(event);
         self.plan_retry(event);
         match &event.data {
-            EventData::TurnStart(_) | EventData::InboxSpliced(_) => self.cut_by_fork = false,
+            EventData::TurnStart(_) => {
+                self.cut_by_fork = false;
+                self.kept.clear();
+            }
+            EventData::InboxSpliced(_) => self.cut_by_fork = false,
             EventData::TurnEnd(_) | EventData::StepEnd(_) | EventData::AssistantAttempt(_) => {
                 self.partial = None;
             }
@@ -166,6 +176,10 @@ impl SessionState {
             EventData::CompactionEnd(_) => self.compacting = false,
             EventData::JobStarted(job) => self.jobs.push(job.clone()),
             EventData::JobEnded(ended) => self.jobs.retain(|job| job.id != ended.id),
+            EventData::FileObserved(seen) => self.saw(seen),
+            EventData::FileKept(kept) => {
+                self.kept.insert(kept.path.clone());
+            }
             EventData::SeedEnd(seed) => {
                 (self.inherited, self.cut_by_fork) = (seed.inherited, true);
             }
@@ -183,7 +197,6 @@ impl SessionState {
             | EventData::LlmRetry(_)
             | EventData::LlmRetryStarted(_)
             | EventData::TodoWrite(_)
-            | EventData::FileObserved(_)
             | EventData::TitleSet(_)
             | EventData::FeedbackRecord(_)
             | EventData::Unknown(_) => (),
@@ -198,6 +211,14 @@ impl SessionState {
         self.series_broken = true;
         self.partial = None;
         self.planned_retry = None;
+    }
+
+    fn saw(&mut self, file: &FileObserved) {
+        let observed = Arc::make_mut(&mut self.observed);
+        match &file.hash {
+            Some(hash) => observed.insert(file.path.clone(), hash.clone()),
+            None => observed.remove(&file.path),
+        };
     }
 
     fn record_gap(&mut self, said: &LogGap) {

@@ -112,6 +112,7 @@ vocabulary! {
     JobStarted = "job/started",
     JobEnded = "job/ended",
     FileObserved = "file/observed",
+    FileKept = "file/kept",
     TitleSet = "title/set",
     FeedbackRecord = "feedback/record",
     LogGap = "log/gap",
@@ -141,6 +142,7 @@ impl EventData {
                 | Self::LlmRetryStarted(_)
                 | Self::TitleSet(_)
                 | Self::FeedbackRecord(_)
+                | Self::FileKept(_)
                 | Self::Unknown(_)
         )
     }

@@ -3,6 +3,8 @@
 //! Each text is wrapped in a tag that names its source, so that a model can tell it from what the
 //! user says; the wrapped text cannot close the tag.
 
+mod changes;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use bridle_world::{Placement, Roots, path_text};
 
 use crate::file_tool::FileWorld;
 use crate::target::shown;
+pub(crate) use changes::FileChangesPlugin;
 
 /// The instructions file of a folder.
 const INSTRUCTIONS_FILE: &str = "AGENTS.md";
@@ -37,7 +40,7 @@ impl Environment {
     }
 
     fn text(&self) -> String {
-        let FileWorld { roots, files } = &self.world;
+        let FileWorld { roots, files, .. } = &self.world;
         let mut text = format!("Working directory: {}\n", path_text(roots.cwd()));
         for root in roots.all().skip(1) {
             text.push_str(&format!("Further workspace folder: {}\n", path_text(root)));
@@ -83,7 +86,7 @@ impl Plugin for EnvironmentPlugin {
         (roots, files, clock): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        add(setup, Environment::new(FileWorld { roots, files }, clock))
+        add(setup, Environment::new(FileWorld::new(roots, files), clock))
     }
 }
 
@@ -157,7 +160,7 @@ impl Plugin for InstructionsPlugin {
         (roots, files): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        add(setup, Instructions::new(FileWorld { roots, files }))
+        add(setup, Instructions::new(FileWorld::new(roots, files)))
     }
 }
 

@@ -7,8 +7,8 @@ mod view;
 #[cfg(fuzzing)]
 pub use matching::fuzz_edit;
 
-use bridle_agent::{Display, ToolFailure, ToolKind};
-use bridle_world::files::{Text, Version};
+use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
+use bridle_world::files::{ContentHash, Text, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -19,13 +19,13 @@ use crate::file_tool::{FileArguments, FileCall, FileWorld};
 use crate::target::{Target, fenced, plan_failed};
 use matching::{Problem, Replacement, apply};
 use nearest::nearest_regions;
-use view::Step;
+pub(crate) use view::{Step, sought};
 
 /// The largest file (bytes) that is edited or replaced.
 pub(crate) const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
 const DESCRIPTION: &str = "\
-Replaces exact texts in one file. Every old_text must occur exactly once in the file as it is now \
+Replaces exact texts in one file that was read before. Every old_text must occur exactly once in the file as it is now \
 (add surrounding lines to make it unique), unless replace_all is set. All edits are applied \
 together or none is. Line ends of the file are kept; LF in old_text and new_text stands for them. \
 An old_text that is not there is looked for again without regard to white space at the ends of \
@@ -89,6 +89,7 @@ impl FileArguments for EditArguments {
 
 fn prepare(target: &mut Target, edits: &[EditArgument]) -> Result<PlannedEdit, ToolFailure> {
     let snapshot = target.read_for_change(MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
+    target.require_seen(snapshot.hash)?;
     let text = Text::parse(&snapshot.bytes)
         .map_err(|why| ToolFailure::failed(format!("{} cannot be edited: {why}.", target.shown)))?;
     let replacements: Vec<Replacement<'_>> = edits
@@ -104,6 +105,7 @@ fn prepare(target: &mut Target, edits: &[EditArgument]) -> Result<PlannedEdit, T
     Ok(PlannedEdit {
         change: Change::between(&target.path, &text.body, &applied.body),
         bytes: text.with_body(&applied.body).map_err(|why| target.unencodable(&why))?,
+        base: text.body.clone().into_owned(),
         version: snapshot.version,
         regions: applied.regions,
         steps: applied.steps,
@@ -165,6 +167,7 @@ pub(crate) struct Edited {
 struct PlannedEdit {
     target: Target,
     version: Version,
+    base: String,
     bytes: Vec<u8>,
     change: Change,
     regions: usize,
@@ -172,16 +175,20 @@ struct PlannedEdit {
 }
 
 impl FileCall<Edited> for PlannedEdit {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {
         self.target.display_change("Edit", &self.change)
     }
 
+    fn changes(&self, _: &Edited) -> Vec<SessionChange> {
+        vec![self.target.seen(Some(ContentHash::of(&self.bytes)))]
+    }
+
     fn run(&self, _: &CancellationToken) -> Result<Edited, ToolFailure> {
-        self.target.write(&self.version, &self.bytes)?;
+        self.target.write(&self.version, &self.base, &self.bytes)?;
         Ok(Edited {
             path: self.target.shown.clone(),
             replacements: self.regions,

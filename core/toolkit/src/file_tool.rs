@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
+    Access, Concurrency, Display, Grant, Observed, PlannedCall, SessionChange, Tool, ToolContext,
+    ToolFailure, ToolKind, ToolOutcome,
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
@@ -33,6 +33,15 @@ use crate::target::{Target, locations, one_line};
 pub(crate) struct FileWorld {
     pub(crate) roots: Arc<Roots>,
     pub(crate) files: Arc<dyn Files>,
+    /// What the model has seen of them.
+    pub(crate) observed: Observed,
+}
+
+impl FileWorld {
+    /// A world of which nothing has been seen.
+    pub(crate) fn new(roots: Arc<Roots>, files: Arc<dyn Files>) -> Self {
+        Self { roots, files, observed: Observed::default() }
+    }
 }
 
 /// The arguments of a file tool, and with them all that is its own.
@@ -59,8 +68,8 @@ pub(crate) trait FileArguments: Arguments + Send + 'static {
 
 /// A checked call of a file tool.
 pub(crate) trait FileCall<V>: Send + Sync + 'static {
-    /// The place it is about.
-    fn target(&self) -> &Target;
+    /// The places it is about.
+    fn targets(&self) -> Vec<&Target>;
 
     /// As [`PlannedCall::display`].
     fn display(&self) -> Display;
@@ -68,6 +77,11 @@ pub(crate) trait FileCall<V>: Send + Sync + 'static {
     /// What a client shows of a success below its title; `None` leaves the plan's display.
     fn shown(&self, _value: &V) -> Option<String> {
         None
+    }
+
+    /// What a success changes of the session.
+    fn changes(&self, _value: &V) -> Vec<SessionChange> {
+        Vec::new()
     }
 
     /// The body. Blocks on the file system.
@@ -107,10 +121,10 @@ impl<A: FileArguments> Tool for FileTool<A> {
     async fn plan(
         &self,
         arguments: Value,
-        _: &ToolContext,
+        context: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let arguments = A::decode(arguments)?;
-        let world = self.world.clone();
+        let world = FileWorld { observed: Arc::clone(&context.observed), ..self.world.clone() };
         let call = blocking(move || arguments.plan(&world)).await?;
         Ok(Box::new(Planned { changes: A::KIND == ToolKind::Edit, call }))
     }
@@ -165,8 +179,8 @@ impl<V: Serialize + 'static> PlannedCall for Planned<V> {
     }
 
     fn access(&self) -> Vec<Access> {
-        let target = self.call.target();
-        if self.changes { target.write_access() } else { target.read_access() }
+        let access = if self.changes { Target::write_access } else { Target::read_access };
+        self.call.targets().into_iter().flat_map(access).collect()
     }
 
     fn concurrency(&self) -> Concurrency {
@@ -187,7 +201,9 @@ impl<V: Serialize + 'static> PlannedCall for Planned<V> {
             if let Some(text) = self.call.shown(&value) {
                 display.text = Some(text);
             }
-            Ok(ToolOutcome::new(to_value(&value)?, display))
+            let mut outcome = ToolOutcome::new(to_value(&value)?, display);
+            outcome.changes = self.call.changes(&value);
+            Ok(outcome)
         })
         .await
     }
@@ -214,6 +230,6 @@ impl<A: FileArguments> Plugin for FilePlugin<A> {
         (roots, files): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        Ok(setup.add(A::TOOL, tool::<A>(FileWorld { roots, files }))?)
+        Ok(setup.add(A::TOOL, tool::<A>(FileWorld::new(roots, files)))?)
     }
 }

@@ -76,8 +76,8 @@ struct PlannedGlob {
 }
 
 impl FileCall<Names> for PlannedGlob {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {

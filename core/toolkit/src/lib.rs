@@ -3,17 +3,21 @@
 //! One file per tool; each plans a call (check, resolve, preview) and runs it through
 //! `bridle-world`. Each is a plugin of its own. Nothing here decides whether a call is allowed.
 
+mod apply_patch;
 mod arguments;
 mod ask_user;
 mod blocking;
 mod contexts;
+mod delete;
 mod diff;
 mod edit;
 mod exit_plan;
 mod file_tool;
 mod glob;
 mod jobs;
+mod keeper;
 mod list;
+mod move_file;
 mod prompt;
 mod read;
 mod search;
@@ -27,14 +31,18 @@ mod write;
 use bridle_compose::Plugins;
 use bridle_world::files::LocalFiles;
 
+use apply_patch::PatchArguments;
 use ask_user::AskUserPlugin;
-use contexts::{EnvironmentPlugin, InstructionsPlugin};
+use contexts::{EnvironmentPlugin, FileChangesPlugin, InstructionsPlugin};
+use delete::DeleteArguments;
 use edit::EditArguments;
 use exit_plan::ExitPlanPlugin;
 use file_tool::FilePlugin;
 use glob::GlobArguments;
 use jobs::JobsPlugin;
+use keeper::CheckpointsPlugin;
 use list::ListArguments;
+use move_file::MoveArguments;
 use prompt::SystemPromptPlugin;
 use read::ReadArguments;
 use search::SearchArguments;
@@ -59,6 +67,11 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(FilePlugin::<SearchArguments>::new())
         .with(FilePlugin::<EditArguments>::new())
         .with(FilePlugin::<WriteArguments>::new())
+        .with(FilePlugin::<MoveArguments>::new())
+        .with(FilePlugin::<DeleteArguments>::new())
+        .with(FilePlugin::<PatchArguments>::new())
+        .with(CheckpointsPlugin)
+        .with(FileChangesPlugin)
         .with(JobsPlugin)
         .with(ShellPlugin)
         .with(TodoPlugin)

@@ -74,8 +74,8 @@ struct PlannedList {
 }
 
 impl FileCall<Listed> for PlannedList {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {

@@ -1,7 +1,7 @@
 //! `read`: numbered lines of a text file.
 
-use bridle_agent::{Display, ToolFailure, ToolKind};
-use bridle_world::files::{Line, LineLimits, LineWindow, Lines};
+use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
+use bridle_world::files::{ContentHash, Line, LineLimits, LineWindow, Lines};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -80,6 +80,8 @@ pub(crate) struct Window {
     lines: Vec<String>,
     total_lines: u64,
     total_is_exact: bool,
+    /// The hash of the whole content, where all of it was gone through.
+    version: Option<String>,
     /// What the lines do not show.
     notes: Vec<String>,
 }
@@ -91,8 +93,8 @@ struct PlannedRead {
 }
 
 impl FileCall<Window> for PlannedRead {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {
@@ -118,6 +120,11 @@ impl FileCall<Window> for PlannedRead {
         })
     }
 
+    fn changes(&self, window: &Window) -> Vec<SessionChange> {
+        let hash = window.version.as_deref().and_then(ContentHash::from_hex);
+        hash.map(|hash| self.target.seen(Some(hash))).into_iter().collect()
+    }
+
     fn run(&self, token: &CancellationToken) -> Result<Window, ToolFailure> {
         let (first, last) = (u64::from(self.first), self.last.map(u64::from));
         let cancelled = || token.is_cancelled();
@@ -138,6 +145,7 @@ impl FileCall<Window> for PlannedRead {
             lines: lines.lines.iter().map(line).collect(),
             total_lines: lines.total,
             total_is_exact: !lines.more,
+            version: lines.hash.map(ContentHash::to_hex),
             notes: self.notes(&lines),
         })
     }

@@ -1,7 +1,7 @@
 //! `search`: lines by a regular expression.
 
 use bridle_agent::{Display, ToolFailure, ToolKind};
-use bridle_world::search::{ContentQuery, SearchError, search_content};
+use bridle_world::search::{ContentQuery, Pattern, SearchError, search_content};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -12,23 +12,30 @@ use crate::target::{Target, fenced, one_line, shown};
 
 /// The most hits that are returned.
 const MAX_HITS: usize = 200;
+/// The most lines that are shown before and after each hit.
+const MAX_CONTEXT: u8 = 10;
 /// The most bytes of hits that are returned; with the note on the rest below
 /// [`bridle_agent::RESULT_LIMIT`].
 const MAX_TEXT_BYTES: usize = 60 * 1024;
 /// What a line's number and the signs around it take, at most for files of a usual length.
-const LINE_NUMBER_BYTES: usize = 12;
+const LINE_NUMBER_BYTES: usize = 15;
 
 const DESCRIPTION: &str = "\
 Finds lines that match a regular expression (Rust syntax, within one line, case-sensitive unless \
-it begins with (?i)), shown as path:line: text, sorted by path. Binary files, files over 16 MiB, \
+it begins with (?i)) or hold a text, shown as path:line: text, sorted by path; lines beside them as \
+path-line- text. Binary files, files over 16 MiB, \
 files named by ignore files and .git are left out, links are not followed. At most 200 lines.";
 
 /// Arguments of `search`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchArguments {
-    /// The regular expression.
+    /// The regular expression, or the text where literal is set.
     pattern: String,
+    /// Take pattern as a plain text. Without it: as a regular expression.
+    literal: Option<bool>,
+    /// How many lines before and after each match are shown, at most 10. Without it: none.
+    context: Option<u8>,
     /// The folder or file to search. Without it: the working directory.
     path: Option<String>,
     /// Only files that match this glob; without a / in it, by file name at any depth.
@@ -48,10 +55,20 @@ impl FileArguments for SearchArguments {
 
     fn render(found: &Hits) -> String {
         let mut text = String::new();
-        for Hit { path, line, text: hit } in &found.hits {
-            text.push_str(&format!("{path}:{line}: {hit}\n"));
+        let mut count = 0;
+        let with_context = found.hits.iter().any(|hit| !hit.matches);
+        let mut before: Option<&Hit> = None;
+        for hit in &found.hits {
+            let follows = |before: &Hit| before.path == hit.path && before.line + 1 == hit.line;
+            if with_context && before.is_some_and(|before| !follows(before)) {
+                text.push_str("--\n");
+            }
+            let mark = if hit.matches { ':' } else { '-' };
+            text.push_str(&format!("{}{mark}{}{mark} {}\n", hit.path, hit.line, hit.text));
+            count += usize::from(hit.matches);
+            before = Some(hit);
         }
-        let (count, total) = (found.hits.len(), found.total);
+        let total = found.total;
         if count == 0 {
             let cut = if found.total_is_exact { "" } else { " in the part that was searched" };
             text.push_str(&format!("No line matches {}{cut}.\n", found.pattern));
@@ -69,7 +86,14 @@ impl FileArguments for SearchArguments {
 
     fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let target = Target::resolve(world, self.path.as_deref().unwrap_or("."))?;
-        Ok(Box::new(PlannedSearch { target, pattern: self.pattern, glob: self.glob }))
+        let Self { pattern, glob, .. } = self;
+        let (literal, context) = (self.literal.unwrap_or_default(), self.context.unwrap_or(0));
+        if context > MAX_CONTEXT {
+            return Err(ToolFailure::bad_arguments(format!(
+                "context is {context}; at most {MAX_CONTEXT} lines are shown. Nothing was searched."
+            )));
+        }
+        Ok(Box::new(PlannedSearch { target, pattern, literal, context: context.into(), glob }))
     }
 }
 
@@ -91,18 +115,22 @@ struct Hit {
     path: String,
     /// From 1.
     line: u64,
+    /// Whether it matches; otherwise it stands beside a line that does.
+    matches: bool,
     text: String,
 }
 
 struct PlannedSearch {
     target: Target,
     pattern: String,
+    literal: bool,
+    context: usize,
     glob: Option<String>,
 }
 
 impl FileCall<Hits> for PlannedSearch {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {
@@ -119,7 +147,11 @@ impl FileCall<Hits> for PlannedSearch {
         let query = ContentQuery {
             place: &self.target.path,
             excluded: self.target.roots().excluded(),
-            pattern: &self.pattern,
+            pattern: match self.literal {
+                true => Pattern::Literal(&self.pattern),
+                false => Pattern::Regex(&self.pattern),
+            },
+            context: self.context,
             glob: self.glob.as_deref(),
             limit: MAX_HITS,
         };
@@ -128,7 +160,7 @@ impl FileCall<Hits> for PlannedSearch {
         let hits = found.hits.into_iter().map_while(|hit| {
             let path = shown(self.target.roots(), &hit.path);
             room = room.checked_sub(path.len() + hit.text.len() + LINE_NUMBER_BYTES)?;
-            Some(Hit { path, line: hit.line, text: hit.text })
+            Some(Hit { path, line: hit.line, matches: hit.matches, text: hit.text })
         });
         Ok(Hits {
             pattern: self.pattern.clone(),
@@ -176,6 +208,24 @@ mod tests {
         assert_eq!(text, "src/a.rs\n");
         let text = ws.text("glob", json!({ "pattern": "*.py" })).await;
         assert_eq!(text, "No file matches *.py.\n");
+    }
+
+    #[tokio::test]
+    async fn lines_beside_a_hit_and_literal_texts() {
+        let ws = Workspace::new(&[("a", "one\nf(x)\nthree\nfour\nfive\nf(x)\n")]);
+        let arguments = json!({ "pattern": "f(x)", "literal": true, "context": 1 });
+        expect![[r#"
+            a-1- one
+            a:2: f(x)
+            a-3- three
+            --
+            a-5- five
+            a:6: f(x)
+        "#]]
+        .assert_eq(&ws.text("search", arguments).await);
+        let error = ws.error("search", json!({ "pattern": "x", "context": 11 })).await;
+        expect!["context is 11; at most 10 lines are shown. Nothing was searched."]
+            .assert_eq(&error);
     }
 
     /// A name that is not UTF-8 is shown in one way by every tool, and every tool takes it so.

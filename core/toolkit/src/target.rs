@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use bridle_agent::{Access, Display, Location, ToolFailure, ToolKind};
-use bridle_world::files::{FileError, Files, Snapshot, Unencodable, Version};
+use bridle_agent::{Access, Display, Location, SessionChange, ToolFailure, ToolKind};
+use bridle_world::files::{ContentHash, FileError, Files, Snapshot, Text, Unencodable, Version};
 use bridle_world::{Placement, Roots, name_text, path_text};
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,8 @@ use crate::file_tool::{FileCall, FileWorld};
 const TITLE_CHARS: usize = 120;
 /// Entries of a folder that are compared with a name that does not exist.
 const MAX_COMPARED: usize = 2_000;
+/// How much larger (bytes) than it was a file may be for its change to be shown.
+const MAX_GROWN_BYTES: u64 = 1024 * 1024;
 /// Names that are offered in place of one that does not exist.
 const MAX_OFFERED: usize = 3;
 
@@ -53,6 +55,46 @@ impl Target {
         })
     }
 
+    /// Resolves the path of a file that gets another name or none: a link is not followed then.
+    ///
+    /// # Errors
+    /// As [`Target::resolve`], and `Failed` for a link.
+    pub(crate) fn resolve_entry(world: &FileWorld, text: &str) -> Result<Self, ToolFailure> {
+        let named = world.roots.cwd().join(text);
+        if fs_err::symlink_metadata(&named).is_ok_and(|metadata| metadata.is_symlink()) {
+            return Err(ToolFailure::failed(format!(
+                "{text} is a link. It is neither followed nor changed; use a command for it."
+            )));
+        }
+        Self::resolve(world, text)
+    }
+
+    /// Checks that the model has seen this content of the file.
+    ///
+    /// # Errors
+    /// `Failed` when it has not, or when the file has changed since.
+    pub(crate) fn require_seen(&self, hash: ContentHash) -> Result<(), ToolFailure> {
+        // The log can only name a path that is UTF-8.
+        if self.path.to_str().is_none() {
+            return Ok(());
+        }
+        let why = match self.world.observed.get(&self.path) {
+            Some(seen) if *seen == hash.to_hex() => return Ok(()),
+            Some(_) => "has changed since you last read or changed it",
+            None => "has not been read in this session",
+        };
+        Err(ToolFailure::failed(format!(
+            "{} {why}. Read it before you change it. The file is unchanged.",
+            self.shown
+        )))
+    }
+
+    /// The model knows this content of the file from here on.
+    pub(crate) fn seen(&self, hash: Option<ContentHash>) -> SessionChange {
+        let hash = hash.map(ContentHash::to_hex);
+        SessionChange::Observed { path: self.path.clone(), hash }
+    }
+
     pub(crate) fn roots(&self) -> &Roots {
         &self.world.roots
     }
@@ -79,13 +121,29 @@ impl Target {
         Ok(snapshot)
     }
 
-    /// Writes what was computed on this version.
+    /// Writes what was computed on this version, whose text was `base`.
     ///
     /// # Errors
-    /// `Failed`; nothing was written then.
-    pub(crate) fn write(&self, version: &Version, bytes: &[u8]) -> Result<(), ToolFailure> {
-        let written = self.files().write(&self.path, version, bytes);
-        written.map_err(|error| self.failure(&error))
+    /// `Failed`, with what has changed where that is why; nothing was written then.
+    pub(crate) fn write(
+        &self,
+        version: &Version,
+        base: &str,
+        bytes: &[u8],
+    ) -> Result<(), ToolFailure> {
+        let Err(error) = self.files().write(&self.path, version, bytes) else { return Ok(()) };
+        let mut failure = self.failure(&error);
+        if matches!(error, FileError::Stale(_) | FileError::Moved(_))
+            && let Ok(now) = self.files().read(&self.path, base.len() as u64 + MAX_GROWN_BYTES)
+            && let Ok(now) = Text::parse(&now)
+        {
+            let change = Change::between(&self.path, base, &now.body);
+            failure.message.push_str(&format!(
+                " What has changed in it:\n{}",
+                fenced("diff", &change.unified)
+            ));
+        }
+        Err(failure)
     }
 
     /// Protected names count as outside: what is written there is executed or obeyed later. So
@@ -226,8 +284,8 @@ struct DoomedCall {
 }
 
 impl<V> FileCall<V> for DoomedCall {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {

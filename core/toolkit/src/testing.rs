@@ -1,16 +1,16 @@
 //! A workspace on disk and the way a driver puts a call through a tool.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bridle_agent::{
-    Access, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure, ToolOutcome,
-    read_arguments,
+    Access, Grant, Observed, PlannedCall, Progress, SessionChange, Tool, ToolContext, ToolFailure,
+    ToolOutcome, read_arguments,
 };
 use bridle_compose::{Plugins, Row, Scope, TaskSet};
 use bridle_session::Content;
 use bridle_world::Roots;
-use bridle_world::files::LocalFiles;
+use bridle_world::files::{ContentHash, Files as _, LocalFiles};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +21,10 @@ pub(crate) struct Workspace {
     _dir: tempfile::TempDir,
     pub(crate) base: PathBuf,
     pub(crate) roots: Arc<Roots>,
+    /// What the model of this workspace has seen, as a session's log would have it.
+    observed: Mutex<Observed>,
+    /// Whether it has seen only that. Otherwise it has seen every file as it is when it is changed.
+    pub(crate) forgets: bool,
 }
 
 impl Workspace {
@@ -31,7 +35,7 @@ impl Workspace {
             fs_err::create_dir(base.join(folder)).unwrap();
         }
         let roots = Arc::new(Roots::new(base.join("ws"), Vec::new()));
-        let workspace = Self { _dir: dir, base, roots };
+        let workspace = Self { _dir: dir, base, roots, observed: Mutex::default(), forgets: false };
         for (path, text) in files {
             workspace.put(path, text);
         }
@@ -39,7 +43,7 @@ impl Workspace {
     }
 
     pub(crate) fn world(&self) -> FileWorld {
-        FileWorld { roots: Arc::clone(&self.roots), files: Arc::new(LocalFiles) }
+        FileWorld::new(Arc::clone(&self.roots), Arc::new(LocalFiles))
     }
 
     /// A path below the workspace.
@@ -83,7 +87,24 @@ impl Workspace {
         arguments: Value,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let tool = self.tool(tool).await;
-        tool.plan(read_arguments(tool.spec(), &arguments.to_string())?, &context()).await
+        if let Some(path) = arguments["path"].as_str().filter(|_| !self.forgets) {
+            self.see(path);
+        }
+        let context = ToolContext { observed: self.observed(), ..context() };
+        tool.plan(read_arguments(tool.spec(), &arguments.to_string())?, &context).await
+    }
+
+    fn see(&self, path: &str) {
+        let Ok(place) = self.roots.resolve(path) else { return };
+        let Ok(bytes) = LocalFiles.read(place.path(), 1 << 24) else { return };
+        let hash = ContentHash::of(&bytes).to_hex();
+        let mut observed = self.observed.lock().unwrap();
+        Arc::make_mut(&mut observed).insert(place.path().to_owned(), hash);
+    }
+
+    /// What the model has seen.
+    pub(crate) fn observed(&self) -> Observed {
+        Arc::clone(&self.observed.lock().unwrap())
     }
 
     pub(crate) async fn run(
@@ -91,7 +112,17 @@ impl Workspace {
         tool: &str,
         arguments: Value,
     ) -> Result<ToolOutcome, ToolFailure> {
-        run(self.plan(tool, arguments).await?).await
+        let outcome = run(self.plan(tool, arguments).await?).await?;
+        let mut observed = self.observed.lock().unwrap();
+        for change in &outcome.changes {
+            let SessionChange::Observed { path, hash } = change else { continue };
+            match hash {
+                Some(hash) => Arc::make_mut(&mut observed).insert(path.clone(), hash.clone()),
+                None => Arc::make_mut(&mut observed).remove(path),
+            };
+        }
+        drop(observed);
+        Ok(outcome)
     }
 
     /// What the model reads of a call that succeeds.
@@ -115,13 +146,28 @@ impl Workspace {
 pub(crate) async fn file_tools(roots: Arc<Roots>) -> Vec<Arc<dyn Tool>> {
     let scope = Scope::root("session", crate::plugins(Plugins::new()), TaskSet::new());
     scope.provide("roots", roots).await;
-    let rows = ["local-files", "read", "list", "glob", "search", "edit", "write"];
+    let rows = [
+        "local-files",
+        "read",
+        "list",
+        "glob",
+        "search",
+        "edit",
+        "write",
+        "move",
+        "delete",
+        "apply_patch",
+    ];
     scope.mount(rows.map(Row::new).into()).await;
     scope.all()
 }
 
 pub(crate) fn context() -> ToolContext {
-    ToolContext { token: CancellationToken::new(), progress: Progress::none() }
+    ToolContext {
+        token: CancellationToken::new(),
+        progress: Progress::none(),
+        observed: Observed::default(),
+    }
 }
 
 pub(crate) async fn run(planned: Box<dyn PlannedCall>) -> Result<ToolOutcome, ToolFailure> {

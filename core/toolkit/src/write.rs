@@ -1,7 +1,7 @@
 //! `write`: a new file, or new content for a whole file.
 
-use bridle_agent::{Display, ToolFailure, ToolKind};
-use bridle_world::files::{FileError, Text, Version};
+use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
+use bridle_world::files::{ContentHash, FileError, Text, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -15,7 +15,7 @@ use crate::target::{Target, fenced, plan_failed};
 
 const DESCRIPTION: &str = "\
 Creates a text file with this content, and the folders above it, or replaces the whole content of \
-an existing text file. To change parts of a file use edit.";
+an existing text file that was read before. To change parts of a file use edit.";
 
 /// Arguments of `write`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -80,6 +80,7 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
         Err(FileError::NotFound(_)) => return prepare_new(target, content),
         Err(error) => return Err(target.failure(&error)),
     };
+    target.require_seen(snapshot.hash)?;
     let old = Text::parse(&snapshot.bytes).map_err(|why| {
         ToolFailure::failed(format!(
             "{} cannot be replaced: {why}. Remove it first if it really has to go.",
@@ -97,6 +98,7 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
     let body = body.as_ref();
     Ok(PlannedWrite {
         change: Change::between(&target.path, &old.body, body),
+        base: old.body.clone().into_owned(),
         version: snapshot.version,
         effect: if old.body == body { Effect::None } else { Effect::Replaced },
         line_ends,
@@ -109,6 +111,7 @@ fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFai
     let anchor = target.files().anchor(&target.path).map_err(|error| target.failure(&error))?;
     Ok(PlannedWrite {
         change: Change::creation(&target.path, &content),
+        base: String::new(),
         version: anchor,
         effect: Effect::Created,
         line_ends: LineEnds::AsGiven,
@@ -133,6 +136,7 @@ pub(crate) struct Written {
 struct PlannedWrite {
     target: Target,
     version: Version,
+    base: String,
     effect: Effect,
     bytes: Vec<u8>,
     change: Change,
@@ -175,8 +179,8 @@ enum Effect {
 }
 
 impl FileCall<Written> for PlannedWrite {
-    fn target(&self) -> &Target {
-        &self.target
+    fn targets(&self) -> Vec<&Target> {
+        vec![&self.target]
     }
 
     fn display(&self) -> Display {
@@ -184,9 +188,13 @@ impl FileCall<Written> for PlannedWrite {
         self.target.display_change(verb, &self.change)
     }
 
+    fn changes(&self, _: &Written) -> Vec<SessionChange> {
+        vec![self.target.seen(Some(ContentHash::of(&self.bytes)))]
+    }
+
     fn run(&self, _: &CancellationToken) -> Result<Written, ToolFailure> {
         if self.effect != Effect::None {
-            self.target.write(&self.version, &self.bytes)?;
+            self.target.write(&self.version, &self.base, &self.bytes)?;
         }
         let replaced = self.effect == Effect::Replaced;
         Ok(Written {

@@ -12,7 +12,7 @@ mod rules;
 mod tests;
 mod walk;
 
-pub use content::{ContentFound, ContentQuery, Hit, search_content};
+pub use content::{ContentFound, ContentQuery, Hit, Pattern, search_content};
 pub use names::{NamesFound, NamesQuery, search_names};
 
 /// The most entries that one walk visits.

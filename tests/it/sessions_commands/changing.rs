@@ -1,8 +1,11 @@
 //! What changes the store: `fork`, `rename`, `rm`, `gc`.
 
+use bridle_model_server::{Answer, Script};
+use bridle_tests::Permission;
 use serde_json::json;
 
 use super::{HOSTILE, scene_with, sessions};
+use crate::scene::Scene;
 
 #[tokio::test]
 async fn a_fork_goes_on_by_itself() {
@@ -118,4 +121,65 @@ async fn gc_removes_what_nobody_needs_and_says_how_much() {
     assert_eq!(sessions(&scene, &["verify", &ids[0]]).await.code, 0);
     let ran = sessions(&scene, &["gc"]).await;
     assert!(ran.out.starts_with("removed 0 empty sessions"), "{}", ran.out);
+}
+
+/// What a turn's tools did to files is shown, and undone where nobody has changed it since.
+#[tokio::test]
+async fn a_turn_is_undone() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let edit = |path: &str, old: &str, new: &str| json!({"path": path, "edits": [{"old_text": old, "new_text": new}]});
+    let work = Answer::new()
+        .tool_call("read", json!({"path": "a.txt"}))
+        .tool_call("edit", edit("a.txt", "one", "1"))
+        .tool_call("edit", edit("a.txt", "two", "2"))
+        .tool_call("write", json!({"path": "new/c.txt", "content": "made"}))
+        .tool_call("move", json!({"path": "d.txt", "to": "e.txt"}))
+        .tool_call("delete", json!({"path": "b.sh"}));
+    let script = Script::new().rule("please change", [work, Answer::new().text("done")]);
+    let scene = Scene::new(script.otherwise(Answer::new().text("nothing"))).await;
+    scene.place.write("a.txt", "one\r\ntwo\r\n");
+    scene.place.write("d.txt", "d");
+    let program = scene.place.write("b.sh", "#!/bin/sh\n");
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    fs_err::set_permissions(&program, mode(0o750)).unwrap();
+    let (mut client, session) = scene.session().await;
+    client.set_permission(Permission::Allow);
+    client.prompt(&session, "first").await.ok();
+    client.prompt(&session, "please change").await.ok();
+    client.prompt(&session, "last").await.ok();
+    client.finish(&scene.place).await;
+    scene.assert_lawful();
+    assert_eq!(scene.place.read("a.txt"), "1\r\n2\r\n");
+    let kept = scene.events(&session, "file/kept");
+    let kept: Vec<_> = kept.iter().map(|event| event["data"]["path"].as_str().unwrap()).collect();
+    let names = ["a.txt", "new/c.txt", "d.txt", "e.txt", "b.sh"];
+    let paths = names.map(|name| scene.place.workspace().join(name).display().to_string());
+    assert_eq!(kept, paths, "one for each file");
+
+    let shown = sessions(&scene, &["restore", &session]).await;
+    assert_eq!(shown.code, 0, "{}", shown.out);
+    assert_eq!(shown.out.matches("restore    ").count(), 3, "{}", shown.out);
+    assert_eq!(shown.out.matches("remove     ").count(), 2, "{}", shown.out);
+    assert!(shown.err.contains("nothing was changed; add --yes"), "{}", shown.err);
+    assert_eq!(scene.place.read("a.txt"), "1\r\n2\r\n", "it was only shown");
+
+    scene.place.write("a.txt", "1\r\n2\r\nby hand\r\n");
+    let undone = sessions(&scene, &["restore", &session, "--yes"]).await;
+    assert_eq!(undone.code, 1, "{}", undone.out);
+    assert!(undone.out.contains("(changed since by somebody else;"), "{}", undone.out);
+    assert_eq!(scene.place.read("a.txt"), "1\r\n2\r\nby hand\r\n");
+    assert!(!scene.place.workspace().join("new/c.txt").exists());
+    assert_eq!(
+        (scene.place.read("d.txt").as_str(), scene.place.workspace().join("e.txt").exists()),
+        ("d", false)
+    );
+    assert_eq!(scene.place.read("b.sh"), "#!/bin/sh\n");
+    assert_eq!(fs_err::metadata(&program).unwrap().permissions().mode() & 0o7777, 0o750);
+
+    let forced = ["restore", &session, "--turn", "2", "--yes", "--force"];
+    assert_eq!(sessions(&scene, &forced).await.code, 0);
+    assert_eq!(scene.place.read("a.txt"), "one\r\ntwo\r\n");
+    let later = sessions(&scene, &["restore", &session, "--turn", "3"]).await;
+    assert_eq!((later.code, later.out.as_str()), (0, "no tool changed files in turn 3 or later\n"));
 }

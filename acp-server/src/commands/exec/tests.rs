@@ -89,6 +89,7 @@ fn edit() -> Answer {
     let edits = json!([{"old_text": "one", "new_text": "two"}]);
     Answer::new()
         .text("First the edit.")
+        .tool_call("read", json!({"path": "a.txt"}))
         .tool_call("edit", json!({"path": "a.txt", "edits": edits}))
 }
 

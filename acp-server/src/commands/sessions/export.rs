@@ -5,11 +5,12 @@ pub(super) mod html;
 pub(super) mod markdown;
 mod prose;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use bridle_session::SessionId;
+use bridle_session::{EventData, SessionId};
 use bridle_store::{FileStore, SessionStore as _};
 use clap::{Args, ValueEnum};
 
@@ -148,7 +149,10 @@ fn render(store: &FileStore, id: &SessionId, format: Format) -> anyhow::Result<V
     }
     let log = read(store, id)?;
     if format == Format::Markdown {
-        say_blobs(id, log.session.blobs().len());
+        // It says nothing of what files held before they were changed.
+        let events = log.session.events().iter();
+        let shown = events.filter(|event| !matches!(event.data, EventData::FileKept(_)));
+        say_blobs(id, shown.flat_map(|event| event.blobs()).collect::<BTreeSet<_>>().len());
     }
     let report = Report::of(&log.session);
     let text = match format {

@@ -56,6 +56,7 @@ impl Driver {
     ) -> Result<Result<Running, Box<ToolFailure>>, Halt> {
         let Ready { call, tool, planned, grant } = ready;
         let permit = self.drive(Arc::clone(room).acquire_owned()).await;
+        self.keep_before(&call.accesses).await?;
         if call.accesses.iter().any(has_effect) && !Plant::NoFlush.is_in() {
             self.recorder.flush().await?;
         }
@@ -75,8 +76,7 @@ impl Driver {
             deadline: planned.deadline(),
             clock: Arc::clone(&self.clock),
         };
-        let context =
-            ToolContext { token: watch.own.clone(), progress: self.progress.sink(call.id.clone()) };
+        let context = self.context_with(&call.id, watch.own.clone());
         let hooks = self.scope.hooks::<ToolRun>();
         let body = Body { call: Arc::clone(&call), planned, grant, context };
         let tasks: TaskSet = self.scope.tasks().clone();
@@ -90,7 +90,12 @@ impl Driver {
     }
 
     pub(super) fn tool_context(&self, call: &ToolCallId, token: &CancellationToken) -> ToolContext {
-        ToolContext { token: token.child_token(), progress: self.progress.sink(call.clone()) }
+        self.context_with(call, token.child_token())
+    }
+
+    fn context_with(&self, call: &ToolCallId, token: CancellationToken) -> ToolContext {
+        let observed = Arc::clone(&self.recorder.session().state().observed);
+        ToolContext { token, progress: self.progress.sink(call.clone()), observed }
     }
 
     /// Awaits a body: what came of it, checked, and what the model reads, as the hooks leave it.

@@ -195,7 +195,14 @@ impl Driver {
             name: call.name.clone(),
             arguments: call.arguments.clone(),
         })?;
-        let (tool, planned) = match self.plan(&call, batch.token).await {
+        let mut planned = self.plan(&call, batch.token).await;
+        // What does not work now may work on what the calls before it leave behind.
+        let may_change = matches!(&planned, Err(why) if why.code == ToolErrorCode::Failed);
+        if may_change && !batch.slots.is_empty() && !batch.token.is_cancelled() {
+            self.settle_batch(batch).await?;
+            planned = self.plan(&call, batch.token).await;
+        }
+        let (tool, planned) = match planned {
             Ok(planned) => planned,
             Err(failure) => {
                 batch.slots.push_back(Slot::refused(call, display, failure));

@@ -2,7 +2,7 @@
 //!
 //! The changes of one result are recorded directly behind it, in the tool's order.
 
-use bridle_session::{EventData, TodoStatus, TodoWrite};
+use bridle_session::{EventData, FileObserved, TodoStatus, TodoWrite};
 
 use super::Driver;
 use super::halt::Halt;
@@ -17,6 +17,11 @@ impl Driver {
                 SessionChange::Todo(items) => {
                     self.recorder.append(TodoWrite { items: items.clone() })?;
                     self.send(AgentUpdate::Todo(items)).await;
+                }
+                // The log can only name a path that is UTF-8.
+                SessionChange::Observed { path, .. } if path.to_str().is_none() => {}
+                SessionChange::Observed { path, hash } => {
+                    self.recorder.append(FileObserved { path, hash })?;
                 }
                 // A person who left the mode while the tool ran has decided already.
                 SessionChange::LeavePlan if self.mode != Mode::Plan => {}

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_session::{
@@ -30,9 +31,10 @@ impl Driver {
         step: StepNumber,
         token: &CancellationToken,
     ) -> Result<Vec<UserMessage>, Halt> {
-        let now = ContextInput { turn: self.turn, step, mode: self.mode };
+        let observed = Arc::clone(&self.recorder.session().state().observed);
+        let now = ContextInput { turn: self.turn, step, mode: self.mode, observed };
         let sources = self.scope.all::<dyn ContextSource>();
-        let clock = std::sync::Arc::clone(&self.clock);
+        let clock = Arc::clone(&self.clock);
         let asked = join_all(sources.iter().map(|source| {
             let patience = clock.sleep(PATIENCE);
             async {

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use bridle_session::{BlobRef, Content};
-use bridle_store::{BlobStore, StoreError};
+use bridle_store::BlobStore;
 
 use super::Driver;
 
@@ -40,7 +40,7 @@ impl Driver {
         }
         let whole = content.iter().filter_map(text_in).collect::<Vec<_>>().join("\n");
         let mut preview = preview(&whole);
-        let spilled = match self.keep(whole).await {
+        let spilled = match self.keep_bytes(whole.into_bytes()).await {
             Ok((blob, path)) => {
                 preview.push_str(&place(&blob, path));
                 Content::Blob { blob, mime_type: "text/plain".to_owned(), preview }
@@ -51,22 +51,6 @@ impl Driver {
         };
         let others = content.into_iter().filter(|part| text_in(part).is_none());
         [spilled].into_iter().chain(others).collect()
-    }
-
-    async fn keep(&mut self, text: String) -> Result<(BlobRef, Option<PathBuf>), String> {
-        let blobs = self.scope.get::<dyn BlobStore>();
-        let blobs = blobs.ok_or("no store for it is active")?;
-        let put = tokio::task::spawn_blocking(move || {
-            let blob = blobs.put(text.as_bytes())?;
-            let path = blobs.path(&blob);
-            Ok((blob, path))
-        });
-        let kept: Result<Result<_, StoreError>, _> = self.drive(put).await;
-        let kept = kept.map_err(|error| error.to_string())?;
-        kept.map_err(|error| {
-            tracing::error!(%error, "a large result could not be stored");
-            error.to_string()
-        })
     }
 }
 

@@ -43,16 +43,20 @@ fn a_session_names_every_blob_that_its_events_need() {
         Draft::new(said(vec![Content::text("x"), image(2)])),
         calls("a", &["c1"]),
         Draft::new(ToolResult { content: vec![text(3)], ..tool_result("c1", "x") }),
-        Draft::new(FileObserved { path: "/a".into(), hash: hash(4) }),
+        Draft::new(FileObserved { path: "/a".into(), hash: Some(hash(4).to_string()) }),
+        Draft::new(FileKept {
+            path: "/a".into(),
+            before: FileBefore::File { blob: blob(7), mode: 0o644 },
+        }),
     ]);
     // A newer version's event, and a replaced result: the log still shows the first.
     let line = format!(
-        r#"{{"seq":5,"time":9,"type":"x/y","data":{{"of":["{}-1"],"no":"{}0"}},"ignorable":true}}"#,
+        r#"{{"seq":6,"time":9,"type":"x/y","data":{{"of":["{}-1"],"no":"{}0"}},"ignorable":true}}"#,
         hash(5),
         hash(6)
     );
     let events = lines(&session).into_iter().chain([line]);
     session = Session::replay(header(), events.map(|l| Event::from_line(&l).unwrap())).unwrap();
     append(&mut session, replacing(result("c1", "cut"), &[3])).unwrap();
-    assert_eq!(session.blobs(), [1, 2, 3, 5].map(hash).into());
+    assert_eq!(session.blobs(), [1, 2, 3, 5, 7].map(hash).into());
 }

@@ -114,7 +114,12 @@ fn every_type_has_its_line() {
         JobStarted { id: JobId::new("j"), title: "make".into() }.into(),
         JobEnded { id: JobId::new("j"), outcome: JobOutcome::Exited { code: -1 } }.into(),
         JobEnded { id: JobId::new("j"), outcome: JobOutcome::Killed { signal: 9 } }.into(),
-        FileObserved { path: "/a b".into(), hash: blob().hash }.into(),
+        FileObserved { path: "/a b".into(), hash: Some("ab".into()) }.into(),
+        FileObserved { path: "/gone".into(), hash: None }.into(),
+        FileKept { path: "/a".into(), before: FileBefore::Absent }.into(),
+        FileKept { path: "/a".into(), before: FileBefore::File { blob: blob(), mode: 0o644 } }
+            .into(),
+        FileKept { path: "/a".into(), before: FileBefore::Unkept { reason: "r".into() } }.into(),
         FeedbackRecord { text: "good".into() }.into(),
     ];
     let lines: Vec<_> = events
@@ -137,7 +142,11 @@ fn every_type_has_its_line() {
         {"type":"job/started","data":{"id":"j","title":"make"}}
         {"type":"job/ended","data":{"id":"j","outcome":{"kind":"exited","code":-1}}}
         {"type":"job/ended","data":{"id":"j","outcome":{"kind":"killed","signal":9}}}
-        {"type":"file/observed","data":{"path":"/a b","hash":"abababababababababababababababababababababababababababababababab"}}
+        {"type":"file/observed","data":{"path":"/a b","hash":"ab"}}
+        {"type":"file/observed","data":{"path":"/gone"}}
+        {"type":"file/kept","data":{"path":"/a","before":{"kind":"absent"}},"ignorable":true}
+        {"type":"file/kept","data":{"path":"/a","before":{"kind":"file","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mode":420}},"ignorable":true}
+        {"type":"file/kept","data":{"path":"/a","before":{"kind":"unkept","reason":"r"}},"ignorable":true}
         {"type":"feedback/record","data":{"text":"good"},"ignorable":true}"#]].assert_eq(&lines.join("\n"));
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::blob::BlobHash;
+use crate::blob::BlobRef;
 use crate::content::Content;
 use crate::id::{JobId, ToolCallId};
 
@@ -103,6 +103,38 @@ pub enum JobOutcome {
 pub struct FileObserved {
     /// The file's absolute path.
     pub path: PathBuf,
-    /// The SHA-256 of its bytes. They are not kept: this names no stored blob.
-    pub hash: BlobHash,
+    /// The hash of its content, in hexadecimal digits, as the provider of files makes it; `None`
+    /// when nothing is there any more. The content is not kept: this names no stored blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+/// A tool is about to change a file for the first time in this turn: what it holds until then, so
+/// that the turn can be undone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileKept {
+    /// The file's absolute path.
+    pub path: PathBuf,
+    /// What is there.
+    pub before: FileBefore,
+}
+
+/// What is at a path before a turn changes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum FileBefore {
+    /// Nothing.
+    Absent,
+    /// A file.
+    File {
+        /// Its content.
+        blob: BlobRef,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// Something that could not be kept.
+    Unkept {
+        /// Why, for a person.
+        reason: String,
+    },
 }

@@ -4,15 +4,21 @@ use std::os::unix::fs::symlink;
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bridle_agent::Mode;
+use bridle_agent::{Mode, Observed};
 use bridle_session::{StepNumber, TurnNumber};
 use expect_test::expect;
 
 use super::*;
 use crate::testing::Workspace;
 
-const NOW: ContextInput =
-    ContextInput { turn: TurnNumber(1), step: StepNumber(1), mode: Mode::Ask };
+fn now() -> ContextInput {
+    ContextInput {
+        turn: TurnNumber(1),
+        step: StepNumber(1),
+        mode: Mode::Ask,
+        observed: Observed::default(),
+    }
+}
 
 struct FixedClock;
 
@@ -27,13 +33,13 @@ impl Clock for FixedClock {
 }
 
 async fn environment(ws: &Workspace) -> String {
-    let text = Environment::new(ws.world(), Arc::new(FixedClock)).collect(&NOW).await.unwrap();
+    let text = Environment::new(ws.world(), Arc::new(FixedClock)).collect(&now()).await.unwrap();
     let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
     text.replace(ws.base.to_str().unwrap(), "/base").replace(&platform, "PLATFORM")
 }
 
 async fn instructions(ws: &Workspace) -> Option<String> {
-    Instructions::new(ws.world()).collect(&NOW).await
+    Instructions::new(ws.world()).collect(&now()).await
 }
 
 #[tokio::test]
@@ -98,4 +104,31 @@ async fn instructions_that_cannot_be_read_are_said() {
     symlink(ws.base.join("outside/secret"), &path).unwrap();
     let text = instructions(&ws).await.unwrap();
     assert!(text.contains("leaves the workspace") && !text.contains("secret"), "{text}");
+}
+
+/// The model is told of a file that is not as it saw it, until it looks at it again.
+#[tokio::test]
+async fn outside_changes_are_told() {
+    use super::changes::FileChanges;
+
+    let ws = Workspace::new(&[("a", "one\n"), ("b", "two\n"), ("c", "three\n")]);
+    for path in ["a", "b", "c"] {
+        ws.run("read", serde_json::json!({ "path": path })).await.unwrap();
+    }
+    let source = FileChanges::new(ws.world());
+    let told = async || {
+        let now = ContextInput { observed: ws.observed(), ..now() };
+        source.collect(&now).await
+    };
+    assert_eq!(told().await, None);
+    ws.put("a", "1\n");
+    fs_err::remove_file(ws.path("b")).unwrap();
+    // Written again, but the same.
+    ws.put("c", "three\n");
+    let text = told().await.unwrap();
+    assert!(text.ends_with("a (changed)\nb (not there any more)\n</context>"), "{text}");
+    assert_eq!(told().await, Some(text));
+    ws.run("read", serde_json::json!({ "path": "a" })).await.unwrap();
+    ws.put("b", "two\n");
+    assert_eq!(told().await, None);
 }

@@ -207,6 +207,8 @@ async fn what_changed_between_plan_and_run_is_refused() {
     ws.put("f", "theirs");
     let failure = run(planned).await.unwrap_err();
     assert!(failure.message.contains("changed since"), "{failure}");
+    let shown = "What has changed in it:\n```diff\n@@ -1 +1 @@\n-old\n";
+    assert!(failure.message.contains(shown), "{failure}");
     assert_eq!(ws.get("f"), b"theirs");
 
     ws.put("f", "old");
@@ -216,6 +218,37 @@ async fn what_changed_between_plan_and_run_is_refused() {
     let failure = run(planned).await.unwrap_err();
     assert!(failure.message.contains("is not the place"), "{failure}");
     assert_eq!(ws.get("secret"), b"old");
+}
+
+/// What the model has not seen it may not change, and what somebody else changed since it must
+/// read again. Its own changes count as seen.
+#[tokio::test]
+async fn a_change_needs_a_read_of_what_is_there() {
+    let mut ws = Workspace::new(&[("f", "one\ntwo\n")]);
+    ws.forgets = true;
+    let write = json!({ "path": "f", "content": "new" });
+    let edit_one = || edit("f", &[("one", "1")]);
+    for (tool, arguments) in [("edit", edit_one()), ("write", write)] {
+        let error = ws.error(tool, arguments).await;
+        assert_eq!(
+            error,
+            "f has not been read in this session. Read it before you change it. The file is \
+             unchanged."
+        );
+    }
+    // A part of it is enough.
+    ws.run("read", json!({ "path": "f", "end_line": 1 })).await.unwrap();
+    ws.put("f", "one\nTWO\n");
+    let error = ws.error("edit", edit_one()).await;
+    assert!(error.starts_with("f has changed since you last read or changed it."), "{error}");
+    assert_eq!(ws.get("f"), b"one\nTWO\n");
+    ws.run("read", json!({ "path": "f" })).await.unwrap();
+    ws.run("edit", edit_one()).await.unwrap();
+    ws.run("edit", edit("f", &[("TWO", "2")])).await.unwrap();
+    assert_eq!(ws.get("f"), b"1\n2\n");
+    // A new file needs no read, and is known afterwards.
+    ws.run("write", json!({ "path": "new", "content": "a" })).await.unwrap();
+    ws.run("write", json!({ "path": "new", "content": "b" })).await.unwrap();
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// What does not count, from nothing upwards; each step takes in those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Everything counts.
     Exact,
     /// LF and CR LF are the same.
@@ -17,7 +17,7 @@ pub(super) enum Step {
 
 impl Step {
     /// What was taken as equal, for the model.
-    pub(super) fn note(self) -> &'static str {
+    pub(crate) fn note(self) -> &'static str {
         match self {
             Self::Exact => "exactly",
             Self::LineEnds => "with line ends taken as equal; the file keeps its own",
@@ -81,7 +81,7 @@ impl<'a> View<'a> {
 
 /// A text that is looked for, as a view shows it. White space at its very end stays, because the
 /// line may go on there.
-pub(super) fn sought(text: &str, step: Step) -> Cow<'_, str> {
+pub(crate) fn sought(text: &str, step: Step) -> Cow<'_, str> {
     if step <= Step::LineEnds {
         return with_line_feeds(text);
     }

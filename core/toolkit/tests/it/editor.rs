@@ -6,7 +6,9 @@ use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use bridle_agent::{Access, Grant, PlannedCall, Progress, Tool, ToolContext, ToolFailure};
+use bridle_agent::{
+    Access, Grant, Observed, PlannedCall, Progress, Tool, ToolContext, ToolFailure,
+};
 use bridle_compose::{Plugins, Row, Scope, TaskSet};
 use bridle_session::Content;
 use bridle_toolkit::plugins;
@@ -126,7 +128,11 @@ impl Process {
 }
 
 fn context() -> ToolContext {
-    ToolContext { token: CancellationToken::new(), progress: Progress::none() }
+    ToolContext {
+        token: CancellationToken::new(),
+        progress: Progress::none(),
+        observed: Observed::default(),
+    }
 }
 
 fn named(session: &Scope, name: &str) -> Arc<dyn Tool> {
@@ -136,7 +142,15 @@ fn named(session: &Scope, name: &str) -> Arc<dyn Tool> {
 
 async fn plan(session: &Scope, tool: &str, arguments: Value) -> Box<dyn PlannedCall> {
     let tool = named(session, tool);
-    tool.plan(arguments, &context()).await.unwrap()
+    // The model has seen what the session's files hold.
+    let (roots, files) = (session.get::<Roots>().unwrap(), session.get::<dyn Files>().unwrap());
+    let path = roots.cwd().join(arguments.get("path").and_then(Value::as_str).unwrap());
+    let mut context = context();
+    if let Ok(bytes) = files.read(&path, 1_000) {
+        let hash = ContentHash::of(&bytes).to_hex();
+        context.observed = Observed::new([(path, hash)].into());
+    }
+    tool.plan(arguments, &context).await.unwrap()
 }
 
 async fn call(session: &Scope, tool: &str, arguments: Value) -> Result<String, ToolFailure> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bridle_agent::{
-    Agent, AgentHandle, AgentParts, AgentUpdate, Display, Grant, Mode, PlannedCall, Progress, Tool,
-    ToolContext, ToolFailure, ToolOutcome, read_arguments,
+    Agent, AgentHandle, AgentParts, AgentUpdate, Display, Grant, Mode, Observed, PlannedCall,
+    Progress, Tool, ToolContext, ToolFailure, ToolOutcome, read_arguments,
 };
 use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
 use bridle_session::{BlobRef, Content, Event, Header, Session, SessionId, UnixMillis};
@@ -124,7 +124,11 @@ fn header() -> Header {
 }
 
 pub(crate) fn context() -> ToolContext {
-    ToolContext { token: CancellationToken::new(), progress: Progress::none() }
+    ToolContext {
+        token: CancellationToken::new(),
+        progress: Progress::none(),
+        observed: Observed::default(),
+    }
 }
 
 /// A call that succeeded, and what the model reads of it.

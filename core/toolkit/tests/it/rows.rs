@@ -23,15 +23,20 @@ fn what_each_plugin_needs_and_provides() {
         .map(|info| format!("{}: {:?} -> {:?}\n", info.name, info.needs, info.provides))
         .collect();
     expect![[r#"
+        apply_patch: [Roots, Files] -> []
         ask_user: [Header, Asker] -> []
+        checkpoints: [Files] -> [FileKeeper]
+        delete: [Roots, Files] -> []
         edit: [Roots, Files] -> []
         environment: [Roots, Files, Clock] -> []
         exit_plan_mode: [] -> []
+        file-changes: [Roots, Files] -> []
         glob: [Roots, Files] -> []
         instructions: [Roots, Files] -> []
         jobs: [AgentHandle, Clock] -> [Jobs]
         list: [Roots, Files] -> []
         local-files: [] -> [Files]
+        move: [Roots, Files] -> []
         read: [Roots, Files] -> []
         search: [Roots, Files] -> []
         shell: [Roots, Processes, BlobStore, Jobs] -> []

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bridle_agent::{
-    Access, Display, Grant, Progress, RESULT_LIMIT, ToolContext, ToolFailure, ToolKind,
+    Access, Display, Grant, Observed, Progress, RESULT_LIMIT, ToolContext, ToolFailure, ToolKind,
 };
 use bridle_compose::{Clock, Sleep, SystemClock};
 use bridle_session::{BlobRef, ToolErrorCode};
@@ -104,8 +104,10 @@ async fn a_cancel_is_an_abort_that_keeps_the_output() {
         assert_eq!(text, "```\nbegun\n```");
         cancel.cancel();
     });
-    let failure =
-        planned.run(Grant::for_tests(), ToolContext { token, progress }).await.unwrap_err();
+    let failure = planned
+        .run(Grant::for_tests(), ToolContext { token, progress, observed: Observed::default() })
+        .await
+        .unwrap_err();
     assert_eq!(failure.code, ToolErrorCode::Aborted);
     assert_eq!(
         failure.message,
@@ -120,7 +122,8 @@ async fn live_output_is_a_bounded_tail() {
     let progress = Progress::new(move |text| sink.lock().unwrap().push(text));
     let rig = Rig::new().await;
     let planned = rig.plan("shell", json!({ "command": "seq 100000" })).await.unwrap();
-    let context = ToolContext { token: CancellationToken::new(), progress };
+    let context =
+        ToolContext { token: CancellationToken::new(), progress, observed: Observed::default() };
     planned.run(Grant::for_tests(), context).await.unwrap();
     let texts = texts.lock().unwrap();
     assert!(texts.last().unwrap().ends_with("100000\n```"), "{texts:?}");

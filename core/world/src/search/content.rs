@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkMatch};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
 use super::walk::{Collector, PathGlob, walk};
@@ -26,21 +27,34 @@ pub struct ContentQuery<'a> {
     pub place: &'a Path,
     /// Folders that are passed over, resolved.
     pub excluded: &'a [PathBuf],
-    /// A regular expression, matched within one line.
-    pub pattern: &'a str,
+    /// What is sought, within one line.
+    pub pattern: Pattern<'a>,
     /// Only files that match this glob; without a `/` it is matched against file names.
     pub glob: Option<&'a str>,
+    /// How many lines before and after each matching one are returned.
+    pub context: usize,
     /// The most hits to return.
     pub limit: usize,
 }
 
-/// One matching line.
+/// What a line must hold.
+#[derive(Clone, Copy, Debug)]
+pub enum Pattern<'a> {
+    /// A match of a regular expression.
+    Regex(&'a str),
+    /// This text.
+    Literal(&'a str),
+}
+
+/// One line: a matching one, or one beside it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
     /// Absolute path.
     pub path: PathBuf,
     /// Line, from 1.
     pub line: u64,
+    /// Whether it matches.
+    pub matches: bool,
     /// The line without its end; a long one is cut around the match, with `…` where it was cut.
     pub text: String,
 }
@@ -50,6 +64,8 @@ pub struct Hit {
 pub struct ContentFound {
     /// Sorted by path and line.
     pub hits: Vec<Hit>,
+    /// How many of them match.
+    pub shown: usize,
     /// How many matching lines there are.
     pub total: usize,
     /// Whether the search stopped early, so that there may be more than `total`.
@@ -66,11 +82,14 @@ pub fn search_content(
     query: &ContentQuery<'_>,
     token: &CancellationToken,
 ) -> Result<ContentFound, SearchError> {
-    let matcher = RegexMatcherBuilder::new()
-        .line_terminator(Some(b'\n'))
-        .size_limit(MAX_PATTERN_BYTES)
-        .build(query.pattern)
-        .map_err(|error| SearchError::Pattern(error.to_string()))?;
+    let mut builder = RegexMatcherBuilder::new();
+    builder.line_terminator(Some(b'\n')).size_limit(MAX_PATTERN_BYTES);
+    let matcher = match query.pattern {
+        Pattern::Regex(pattern) => builder.build(pattern),
+        Pattern::Literal(text) => builder.fixed_strings(true).build(text),
+    }
+    .map_err(|error| SearchError::Pattern(error.to_string()))?;
+    let searchers = Searchers { context: query.context, idle: Mutex::default() };
     let glob = query.glob.map(PathGlob::new).transpose()?;
     let too_large = AtomicUsize::new(0);
     let found = walk(query.place, query.excluded, token, |entry, collector| {
@@ -79,7 +98,7 @@ pub fn search_content(
         if !regular || !glob.as_ref().is_none_or(|glob| glob.matches(query.place, path)) {
             return;
         }
-        match search_file(path, &matcher, collector, token) {
+        match search_file(path, &matcher, &searchers, collector, token) {
             Ok(Searched::Whole) => {}
             Ok(Searched::TooLarge) => {
                 too_large.fetch_add(1, Ordering::Relaxed);
@@ -90,10 +109,42 @@ pub fn search_content(
     })?;
     let mut hits = found.items;
     hits.sort();
-    let total = hits.len();
-    hits.truncate(query.limit);
+    let total = hits.iter().filter(|hit| hit.matches).count();
+    cut(&mut hits, query.limit);
+    let shown = total.min(query.limit);
     let too_large = too_large.into_inner();
-    Ok(ContentFound { hits, total, at_least: found.stopped, too_large })
+    Ok(ContentFound { hits, shown, total, at_least: found.stopped, too_large })
+}
+
+/// Searchers that are used again, because of their buffers; one for each thread is ever made.
+struct Searchers {
+    context: usize,
+    idle: Mutex<Vec<Searcher>>,
+}
+
+impl Searchers {
+    fn take(&self) -> Searcher {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.unwrap_or_else(|| {
+            SearcherBuilder::new()
+                .binary_detection(BinaryDetection::quit(0))
+                .line_number(true)
+                .before_context(self.context)
+                .after_context(self.context)
+                .build()
+        })
+    }
+
+    fn give_back(&self, searcher: Searcher) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(searcher);
+    }
+}
+
+/// Keeps so many matching lines and those beside them.
+fn cut(hits: &mut Vec<Hit>, limit: usize) {
+    let mut matching = hits.iter().enumerate().filter(|(_, hit)| hit.matches);
+    let Some((first, _)) = matching.nth(limit) else { return };
+    hits.truncate(first);
 }
 
 enum Searched {
@@ -104,6 +155,7 @@ enum Searched {
 fn search_file(
     path: &Path,
     matcher: &RegexMatcher,
+    searchers: &Searchers,
     collector: &Collector<Hit>,
     token: &CancellationToken,
 ) -> io::Result<Searched> {
@@ -111,11 +163,11 @@ fn search_file(
     if file.metadata()?.len() > MAX_FILE_BYTES {
         return Ok(Searched::TooLarge);
     }
-    let mut searcher =
-        SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).line_number(true).build();
     let sink = HitSink { path, matcher, collector, token };
-    searcher.search_file(matcher, &file, sink)?;
-    Ok(Searched::Whole)
+    let mut searcher = searchers.take();
+    let searched = searcher.search_file(matcher, &file, sink);
+    searchers.give_back(searcher);
+    searched.map(|()| Searched::Whole)
 }
 
 struct HitSink<'a> {
@@ -123,6 +175,14 @@ struct HitSink<'a> {
     matcher: &'a RegexMatcher,
     collector: &'a Collector<Hit>,
     token: &'a CancellationToken,
+}
+
+impl HitSink<'_> {
+    /// Whether the search should go on.
+    fn add(&self, line: Option<u64>, matches: bool, text: String) -> bool {
+        let (path, line) = (self.path.to_owned(), line.unwrap_or_default());
+        self.collector.add(Hit { path, line, matches, text }) && !self.token.is_cancelled()
+    }
 }
 
 impl Sink for HitSink<'_> {
@@ -133,12 +193,11 @@ impl Sink for HitSink<'_> {
 
         let bytes = found.bytes();
         let start = self.matcher.find(bytes).ok().flatten().map_or(0, |at| at.start());
-        let hit = Hit {
-            path: self.path.to_owned(),
-            line: found.line_number().unwrap_or_default(),
-            text: excerpt(bytes, start),
-        };
-        Ok(self.collector.add(hit) && !self.token.is_cancelled())
+        Ok(self.add(found.line_number(), true, excerpt(bytes, start)))
+    }
+
+    fn context(&mut self, _: &Searcher, beside: &SinkContext<'_>) -> io::Result<bool> {
+        Ok(self.add(beside.line_number(), false, excerpt(beside.bytes(), 0)))
     }
 }
 

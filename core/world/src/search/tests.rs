@@ -25,7 +25,8 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 }
 
 fn query<'a>(place: &'a Path, pattern: &'a str) -> ContentQuery<'a> {
-    ContentQuery { place, excluded: &[], pattern, glob: None, limit: 100 }
+    let pattern = Pattern::Regex(pattern);
+    ContentQuery { place, excluded: &[], pattern, glob: None, context: 0, limit: 100 }
 }
 
 fn content(query: &ContentQuery<'_>) -> ContentFound {
@@ -86,6 +87,18 @@ fn links_special_files_and_excluded_folders_are_passed_over() {
     let excluded = [ws.join("state")];
     let found = content(&ContentQuery { excluded: &excluded, ..query(&ws, "needle") });
     assert_eq!(shown(&found, &ws), ["file:1:needle"]);
+}
+
+#[test]
+fn lines_beside_a_match_and_literal_texts() {
+    let tree = tree(&[("a", "one\nf(x)\nthree\nfour\nf(x) f(x)\n"), ("b", "f(x)")]);
+    let literal = ContentQuery { pattern: Pattern::Literal("f(x)"), ..query(&tree.base, "") };
+    let found = content(&ContentQuery { context: 1, ..literal.clone() });
+    let lines: Vec<_> = found.hits.iter().map(|hit| (hit.line, hit.matches)).collect();
+    let all = [(1, false), (2, true), (3, false), (4, false), (5, true), (1, true)];
+    assert_eq!((lines.as_slice(), found.shown, found.total), (&all[..], 3, 3));
+    let found = content(&ContentQuery { context: 1, limit: 1, ..literal });
+    assert_eq!((found.hits.len(), found.shown, found.total), (4, 1, 3));
 }
 
 #[test]

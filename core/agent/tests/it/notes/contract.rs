@@ -62,7 +62,11 @@ fn offered(scope: &Scope) -> String {
 async fn call(scope: &Scope, name: &str, arguments: Value) -> Result<(Value, String), ToolFailure> {
     let tools = scope.all::<dyn Tool>();
     let tool = tools.iter().find(|tool| tool.spec().name == name).unwrap();
-    let context = ToolContext { token: CancellationToken::new(), progress: Progress::none() };
+    let context = ToolContext {
+        token: CancellationToken::new(),
+        progress: Progress::none(),
+        observed: bridle_agent::Observed::default(),
+    };
     let arguments = read_arguments(tool.spec(), &arguments.to_string())?;
     let planned = tool.plan(arguments, &context).await?;
     let outcome = planned.run(Grant::for_tests(), context).await?;

@@ -1,0 +1,67 @@
+//! Checkpoints: before a call changes a file for the first time in its turn, what the file holds is
+//! stored and recorded. `bridle sessions restore` undoes a turn with it.
+//!
+//! A call is not refused because something could not be kept; the record then says so.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bridle_session::{BlobRef, FileBefore, FileKept};
+use bridle_store::{BlobStore, StoreError};
+
+use super::Driver;
+use super::halt::Halt;
+use crate::keeper::{Before, FileKeeper};
+use crate::tool::Access;
+
+impl Driver {
+    /// Keeps what a call with these accesses would change. The record is not yet durable.
+    pub(super) async fn keep_before(&mut self, accesses: &[Access]) -> Result<(), Halt> {
+        let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(()) };
+        for access in accesses {
+            let (Access::WriteInside(path) | Access::WriteOutside(path)) = access else { continue };
+            // The log can only name a path that is UTF-8.
+            if path.to_str().is_none() || self.recorder.session().state().kept.contains(path) {
+                continue;
+            }
+            let before = self.look_before(keeper.clone(), path.clone()).await;
+            self.recorder.append(FileKept { path: path.clone(), before })?;
+        }
+        Ok(())
+    }
+
+    async fn look_before(&mut self, keeper: Arc<dyn FileKeeper>, path: PathBuf) -> FileBefore {
+        let look = async move { keeper.before(&path).await };
+        let handle = self.scope.tasks().spawn(look);
+        let unkept = |reason: String| FileBefore::Unkept { reason };
+        match self.drive(handle).await {
+            Ok(Before::Absent) => FileBefore::Absent,
+            Ok(Before::Unkept { reason }) => unkept(reason),
+            Ok(Before::File { bytes, mode }) => match self.keep_bytes(bytes).await {
+                Ok((blob, _)) => FileBefore::File { blob, mode },
+                Err(why) => unkept(format!("it could not be stored: {why}")),
+            },
+            Err(_) => unkept("Bridle failed to read it".to_owned()),
+        }
+    }
+
+    /// Stores bytes durably; says where, if that is a file.
+    pub(super) async fn keep_bytes(
+        &mut self,
+        bytes: Vec<u8>,
+    ) -> Result<(BlobRef, Option<PathBuf>), String> {
+        let blobs = self.scope.get::<dyn BlobStore>();
+        let blobs = blobs.ok_or("no store for it is active")?;
+        let put = tokio::task::spawn_blocking(move || {
+            let blob = blobs.put(&bytes)?;
+            let path = blobs.path(&blob);
+            Ok((blob, path))
+        });
+        let kept: Result<Result<_, StoreError>, _> = self.drive(put).await;
+        let kept = kept.map_err(|error| error.to_string())?;
+        kept.map_err(|error| {
+            tracing::error!(%error, "a blob could not be stored");
+            error.to_string()
+        })
+    }
+}
