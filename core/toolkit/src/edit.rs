@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments::Arguments;
 use crate::diff::Change;
 use crate::file_tool::{FileArguments, FileCall, FileWorld};
+use crate::read::is_notebook;
 use crate::target::{Target, fenced, plan_failed};
 use matching::{Problem, Replacement, apply};
 use nearest::nearest_regions;
@@ -142,6 +143,9 @@ fn explain(
     };
     let mut message = format!("{}: {what}. The file is unchanged.", target.shown);
     if let Problem::NotFound(index) = problem {
+        if is_notebook(&target.path) {
+            message.push_str(" It is the JSON text of a notebook; see it with `read` and raw.");
+        }
         let wanted = replacements.get(*index).map_or("", |replacement| replacement.old_text);
         let near = nearest_regions(body, wanted);
         message.push_str(&match near.as_str() {

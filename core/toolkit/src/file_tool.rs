@@ -15,11 +15,12 @@ use bridle_agent::{
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
 use bridle_session::Content;
+use bridle_store::BlobStore;
 use bridle_world::Roots;
 use bridle_world::files::Files;
 use schemars::JsonSchema;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -35,12 +36,14 @@ pub(crate) struct FileWorld {
     pub(crate) files: Arc<dyn Files>,
     /// What the model has seen of them.
     pub(crate) observed: Observed,
+    /// Where what is no text is kept, for the tools that need it.
+    pub(crate) blobs: Option<Arc<dyn BlobStore>>,
 }
 
 impl FileWorld {
     /// A world of which nothing has been seen.
     pub(crate) fn new(roots: Arc<Roots>, files: Arc<dyn Files>) -> Self {
-        Self { roots, files, observed: Observed::default() }
+        Self { roots, files, observed: Observed::default(), blobs: None }
     }
 }
 
@@ -58,6 +61,11 @@ pub(crate) trait FileArguments: Arguments + Send + 'static {
 
     /// What the model reads of a value.
     fn render(value: &Self::Value) -> String;
+
+    /// The same with what is no text.
+    fn contents(value: &Self::Value) -> Vec<Content> {
+        vec![Content::text(Self::render(value))]
+    }
 
     /// Checks the arguments and prepares the call. Blocks on the file system.
     ///
@@ -115,7 +123,7 @@ impl<A: FileArguments> Tool for FileTool<A> {
     }
 
     fn render(&self, value: &Value) -> Vec<Content> {
-        render::<A::Value>(value, A::render)
+        A::Value::deserialize(value).map_or_else(|_| not_of_the_schema(value), |v| A::contents(&v))
     }
 
     async fn plan(
@@ -150,12 +158,13 @@ pub(crate) fn render<V: DeserializeOwned>(
     value: &Value,
     text: impl FnOnce(&V) -> String,
 ) -> Vec<Content> {
-    // The driver has checked the value, so the second arm is for what a schema cannot say.
-    let text = match V::deserialize(value) {
-        Ok(value) => text(&value),
-        Err(_) => value.to_string(),
-    };
-    vec![Content::text(text)]
+    V::deserialize(value)
+        .map_or_else(|_| not_of_the_schema(value), |value| vec![Content::text(text(&value))])
+}
+
+/// The driver has checked a value, so this is only for what a schema cannot say.
+fn not_of_the_schema(value: &Value) -> Vec<Content> {
+    vec![Content::text(value.to_string())]
 }
 
 /// A value as the driver takes it.

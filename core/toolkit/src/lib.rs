@@ -44,7 +44,7 @@ use keeper::CheckpointsPlugin;
 use list::ListArguments;
 use move_file::MoveArguments;
 use prompt::SystemPromptPlugin;
-use read::ReadArguments;
+use read::ReadPlugin;
 use search::SearchArguments;
 use shell::ShellPlugin;
 use todo::TodoPlugin;
@@ -61,7 +61,7 @@ pub use prompt::system_prompt;
 pub fn plugins(plugins: Plugins) -> Plugins {
     plugins
         .with(LocalFiles)
-        .with(FilePlugin::<ReadArguments>::new())
+        .with(ReadPlugin)
         .with(FilePlugin::<ListArguments>::new())
         .with(FilePlugin::<GlobArguments>::new())
         .with(FilePlugin::<SearchArguments>::new())

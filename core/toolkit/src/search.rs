@@ -38,8 +38,9 @@ pub(crate) struct SearchArguments {
     context: Option<u8>,
     /// The folder or file to search. Without it: the working directory.
     path: Option<String>,
-    /// Only files that match this glob; without a / in it, by file name at any depth.
-    glob: Option<String>,
+    /// Only files that match one of these globs; one that begins with ! leaves out the files and
+    /// folders that match it. Without a / in it, by name at any depth.
+    globs: Option<Vec<String>>,
 }
 
 impl Arguments for SearchArguments {
@@ -75,7 +76,7 @@ impl FileArguments for SearchArguments {
         } else if count < total || !found.total_is_exact {
             let at_least = if found.total_is_exact { "" } else { "at least " };
             text.push_str(&format!(
-                "[{count} of {at_least}{total} matching lines; narrow the pattern, path or glob]\n"
+                "[{count} of {at_least}{total} matching lines; narrow the pattern, path or globs]\n"
             ));
         }
         if found.too_large > 0 {
@@ -86,14 +87,14 @@ impl FileArguments for SearchArguments {
 
     fn plan(self, world: &FileWorld) -> Result<Box<dyn FileCall<Self::Value>>, ToolFailure> {
         let target = Target::resolve(world, self.path.as_deref().unwrap_or("."))?;
-        let Self { pattern, glob, .. } = self;
+        let (pattern, globs) = (self.pattern, self.globs.unwrap_or_default());
         let (literal, context) = (self.literal.unwrap_or_default(), self.context.unwrap_or(0));
         if context > MAX_CONTEXT {
             return Err(ToolFailure::bad_arguments(format!(
                 "context is {context}; at most {MAX_CONTEXT} lines are shown. Nothing was searched."
             )));
         }
-        Ok(Box::new(PlannedSearch { target, pattern, literal, context: context.into(), glob }))
+        Ok(Box::new(PlannedSearch { target, pattern, literal, context: context.into(), globs }))
     }
 }
 
@@ -125,7 +126,7 @@ struct PlannedSearch {
     pattern: String,
     literal: bool,
     context: usize,
-    glob: Option<String>,
+    globs: Vec<String>,
 }
 
 impl FileCall<Hits> for PlannedSearch {
@@ -152,7 +153,7 @@ impl FileCall<Hits> for PlannedSearch {
                 false => Pattern::Regex(&self.pattern),
             },
             context: self.context,
-            glob: self.glob.as_deref(),
+            globs: &self.globs,
             limit: MAX_HITS,
         };
         let found = search_content(&query, token).map_err(failure)?;
@@ -200,7 +201,8 @@ mod tests {
             src/a.rs:2: needle 1
         "#]]
         .assert_eq(&text);
-        let arguments = json!({ "pattern": "(?i)needle", "path": "src", "glob": "*.rs" });
+        let arguments =
+            json!({ "pattern": "(?i)needle", "path": "src", "globs": ["*.rs", "!b.*"] });
         assert_eq!(ws.text("search", arguments).await, "src/a.rs:2: needle 1\n");
         let text = ws.text("search", json!({ "pattern": "absent" })).await;
         assert_eq!(text, "No line matches absent.\n");
@@ -270,7 +272,7 @@ mod tests {
     async fn caps_are_named() {
         let ws = Workspace::new(&[("many", &"needle\n".repeat(300))]);
         let text = ws.text("search", json!({ "pattern": "needle" })).await;
-        assert!(text.ends_with("[200 of 300 matching lines; narrow the pattern, path or glob]\n"));
+        assert!(text.ends_with("[200 of 300 matching lines; narrow the pattern, path or globs]\n"));
         ws.put("many", "needle\n".repeat(20_000));
         let text = ws.text("search", json!({ "pattern": "needle" })).await;
         assert!(text.contains("[200 of at least 10000 matching lines"), "{text}");

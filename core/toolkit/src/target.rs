@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bridle_agent::{Access, Display, Location, SessionChange, ToolFailure, ToolKind};
+use bridle_store::BlobStore;
 use bridle_world::files::{ContentHash, FileError, Files, Snapshot, Text, Unencodable, Version};
 use bridle_world::{Placement, Roots, name_text, path_text};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +102,11 @@ impl Target {
 
     pub(crate) fn files(&self) -> &dyn Files {
         &*self.world.files
+    }
+
+    /// The store of a session, for a tool that needs one.
+    pub(crate) fn blobs(&self) -> Option<&dyn BlobStore> {
+        self.world.blobs.as_deref()
     }
 
     pub(crate) fn read_access(&self) -> Vec<Access> {

@@ -9,6 +9,7 @@ use bridle_agent::{
 };
 use bridle_compose::{Plugins, Row, Scope, TaskSet};
 use bridle_session::Content;
+use bridle_store::{BlobStore, MemoryStore};
 use bridle_world::Roots;
 use bridle_world::files::{ContentHash, Files as _, LocalFiles};
 use serde_json::Value;
@@ -131,6 +132,12 @@ impl Workspace {
         self.tool(tool).await.render(&outcome.value).iter().map(text_of).collect()
     }
 
+    /// Everything that the model gets of a call that succeeds.
+    pub(crate) async fn contents(&self, tool: &str, arguments: Value) -> Vec<Content> {
+        let outcome = self.run(tool, arguments).await.unwrap();
+        self.tool(tool).await.render(&outcome.value)
+    }
+
     /// What the model reads of a call that fails, with the workspace's place taken out.
     pub(crate) async fn error(&self, tool: &str, arguments: Value) -> String {
         let failure = self.run(tool, arguments).await.unwrap_err();
@@ -146,6 +153,7 @@ impl Workspace {
 pub(crate) async fn file_tools(roots: Arc<Roots>) -> Vec<Arc<dyn Tool>> {
     let scope = Scope::root("session", crate::plugins(Plugins::new()), TaskSet::new());
     scope.provide("roots", roots).await;
+    scope.provide::<dyn BlobStore>("blobs", Arc::new(MemoryStore::new())).await;
     let rows = [
         "local-files",
         "read",

@@ -33,7 +33,7 @@ pub use lines::{Line, LineLimits, LineWindow, Lines};
 pub use local::LocalFiles;
 pub use text::{NotText, Text, Unencodable, looks_binary};
 
-pub(crate) use open::open_regular;
+pub(crate) use open::{is_reached_without_links, open_regular};
 pub(crate) use read::read;
 
 /// The files that a session works on. A provider may hold other text than the disk (the unsaved

@@ -11,6 +11,7 @@ use bridle_agent::{
 };
 use bridle_compose::{Plugins, Row, Scope, TaskSet};
 use bridle_session::Content;
+use bridle_store::{BlobStore, MemoryStore};
 use bridle_toolkit::plugins;
 use bridle_world::Roots;
 use bridle_world::files::{
@@ -105,6 +106,7 @@ struct Process {
 impl Process {
     async fn new() -> Self {
         let scope = Scope::root("process", plugins(Plugins::new()), TaskSet::new());
+        scope.provide::<dyn BlobStore>("blobs", Arc::new(MemoryStore::new())).await;
         scope.mount(vec![Row::new("local-files")]).await;
         Self { dir: tempfile::tempdir().unwrap(), scope }
     }

@@ -37,7 +37,7 @@ fn what_each_plugin_needs_and_provides() {
         list: [Roots, Files] -> []
         local-files: [] -> [Files]
         move: [Roots, Files] -> []
-        read: [Roots, Files] -> []
+        read: [Roots, Files, BlobStore] -> []
         search: [Roots, Files] -> []
         shell: [Roots, Processes, BlobStore, Jobs] -> []
         system-prompt: [] -> []

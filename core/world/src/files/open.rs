@@ -43,6 +43,11 @@ fn open_stepwise(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     openat(&folder, last, flags, Mode::empty())
 }
 
+/// Whether something is at a path, and no link on the way to it.
+pub(crate) fn is_reached_without_links(path: &Path) -> bool {
+    open_without_links(path, OFlags::PATH).is_ok()
+}
+
 /// Opens a folder as a place to work relative to.
 pub(super) fn open_folder(path: &Path) -> Result<OwnedFd, FileError> {
     open_without_links(path, OFlags::PATH | OFlags::DIRECTORY).map_err(|error| match error {

@@ -206,6 +206,49 @@ fn the_path_escape_matrix() {
     });
 }
 
+/// One thread flips a folder between itself and a link to the outside; whatever the changes of the
+/// other come to, they come to nothing outside.
+#[test]
+fn a_racing_link_leads_no_change_outside() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const ROUNDS: usize = 300;
+    let dir = tempfile::tempdir().unwrap();
+    let base = fs_err::canonicalize(dir.path()).unwrap();
+    for folder in ["at", "outside"] {
+        fs_err::create_dir(base.join(folder)).unwrap();
+        fs_err::write(base.join(folder).join("f"), "content").unwrap();
+    }
+    let (at, link) = (base.join("at"), base.join("link"));
+    symlink("outside", &link).unwrap();
+    let outside = || fs_err::metadata(base.join("outside/f")).unwrap().ino();
+    let before = outside();
+    let stop = AtomicBool::new(false);
+    let change = |round: usize| -> Result<(), FileError> {
+        let (file, new) = (at.join("f"), at.join(format!("n{round}")));
+        let place = LocalFiles.anchor(&new)?;
+        LocalFiles.write(&new, &place, b"new")?;
+        let snapshot = LocalFiles.read_for_change(&file, LIMIT)?;
+        LocalFiles.write(&file, &snapshot.version, b"content")?;
+        let snapshot = LocalFiles.read_for_change(&new, LIMIT)?;
+        LocalFiles.remove(&new, &snapshot.version)
+    };
+    let mut whole = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &at, CWD, &link, exchange).unwrap();
+            }
+        });
+        whole = (0..ROUNDS).filter(|round| change(*round).is_ok()).count();
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{whole} of {ROUNDS} rounds were not disturbed");
+    assert_eq!(names(&base.join("outside")), ["f"]);
+    assert_eq!(outside(), before, "it was replaced");
+}
+
 /// What is no regular file is refused at once; nothing waits for a writer or an end.
 #[test]
 fn special_files_and_huge_folders() {

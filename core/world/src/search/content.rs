@@ -9,7 +9,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use tokio_util::sync::CancellationToken;
 
-use super::walk::{Collector, PathGlob, walk};
+use super::walk::{Collector, PathGlobs, walk};
 use super::{MAX_FILE_BYTES, SearchError};
 use crate::files::open_regular;
 
@@ -29,8 +29,9 @@ pub struct ContentQuery<'a> {
     pub excluded: &'a [PathBuf],
     /// What is sought, within one line.
     pub pattern: Pattern<'a>,
-    /// Only files that match this glob; without a `/` it is matched against file names.
-    pub glob: Option<&'a str>,
+    /// Only files that match one of these globs, if there are any; one that begins with `!` leaves
+    /// out what matches it instead. Without a `/` they are matched against file names.
+    pub globs: &'a [String],
     /// How many lines before and after each matching one are returned.
     pub context: usize,
     /// The most hits to return.
@@ -90,12 +91,12 @@ pub fn search_content(
     }
     .map_err(|error| SearchError::Pattern(error.to_string()))?;
     let searchers = Searchers { context: query.context, idle: Mutex::default() };
-    let glob = query.glob.map(PathGlob::new).transpose()?;
+    let globs = PathGlobs::new(query.globs)?;
     let too_large = AtomicUsize::new(0);
     let found = walk(query.place, query.excluded, token, |entry, collector| {
         let path = entry.path();
         let regular = entry.file_type().is_some_and(|kind| kind.is_file());
-        if !regular || !glob.as_ref().is_none_or(|glob| glob.matches(query.place, path)) {
+        if !regular || !globs.matches(query.place, path) {
             return;
         }
         match search_file(path, &matcher, &searchers, collector, token) {

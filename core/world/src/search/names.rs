@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::SearchError;
 use super::walk::{PathGlob, walk};
+use crate::files::is_reached_without_links;
 
 /// What to look for.
 #[derive(Clone, Debug)]
@@ -49,5 +50,7 @@ pub fn search_names(
     paths.sort();
     let total = paths.len();
     paths.truncate(query.limit);
+    // The walk goes by names; a folder that was a link for a moment must not tell what is behind it.
+    paths.retain(|path| is_reached_without_links(path));
     Ok(NamesFound { paths, total, at_least: found.stopped })
 }

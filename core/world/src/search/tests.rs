@@ -26,7 +26,7 @@ fn tree(files: &[(&str, &str)]) -> Tree {
 
 fn query<'a>(place: &'a Path, pattern: &'a str) -> ContentQuery<'a> {
     let pattern = Pattern::Regex(pattern);
-    ContentQuery { place, excluded: &[], pattern, glob: None, context: 0, limit: 100 }
+    ContentQuery { place, excluded: &[], pattern, globs: &[], context: 0, limit: 100 }
 }
 
 fn content(query: &ContentQuery<'_>) -> ContentFound {
@@ -63,7 +63,8 @@ fn hits_are_sorted_and_ignore_files_are_obeyed() {
     let expected = [".hidden:1:needle h", "a/x.rs:1:needle a", "b.txt:2:needle b"];
     assert_eq!(shown(&found, &tree.base), expected);
     assert_eq!((found.total, found.at_least), (3, false));
-    let rust = ContentQuery { glob: Some("*.rs"), ..query(&tree.base, "needle") };
+    let globs = ["*.rs".to_owned()];
+    let rust = ContentQuery { globs: &globs, ..query(&tree.base, "needle") };
     assert_eq!(shown(&content(&rust), &tree.base), ["a/x.rs:1:needle a"]);
     let one = ContentQuery { limit: 1, ..query(&tree.base, "needle") };
     assert_eq!((content(&one).hits.len(), content(&one).total), (1, 3));
@@ -136,10 +137,72 @@ fn bad_patterns_and_cancelled_searches_are_errors() {
     let token = CancellationToken::new();
     assert!(matches!(error(&query(&tree.base, "("), &token), SearchError::Pattern(_)));
     assert!(matches!(error(&query(&tree.base, r"a\nb"), &token), SearchError::Pattern(_)));
-    let glob = ContentQuery { glob: Some("["), ..query(&tree.base, "x") };
-    assert!(matches!(error(&glob, &token), SearchError::Glob(_)));
+    for glob in ["[", "!["] {
+        let globs = [glob.to_owned()];
+        let query = ContentQuery { globs: &globs, ..query(&tree.base, "x") };
+        assert!(matches!(error(&query, &token), SearchError::Glob(_)));
+    }
     token.cancel();
     assert!(matches!(error(&query(&tree.base, "needle"), &token), SearchError::Cancelled));
+}
+
+/// One thread flips a folder between itself and a link to the outside; names and lines of the
+/// outside are never told.
+#[test]
+fn a_racing_link_leads_no_search_outside() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    const SEARCHES: usize = 1_000;
+    let tree =
+        tree(&[("at/inside", "needle"), ("ws/other", "needle"), ("outside/secret", "needle")]);
+    let (at, link) = (tree.base.join("ws/at"), tree.base.join("ws/link"));
+    fs_err::rename(tree.base.join("at"), &at).unwrap();
+    symlink("../outside", &link).unwrap();
+    let stop = AtomicBool::new(false);
+    let ws = tree.base.join("ws");
+    let mut seen = std::collections::BTreeMap::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let exchange = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &at, CWD, &link, exchange).unwrap();
+            }
+        });
+        for _ in 0..SEARCHES {
+            let names = NamesQuery { folder: &ws, excluded: &[], glob: "*", limit: 100 };
+            let names = search_names(&names, &CancellationToken::new()).unwrap().paths;
+            let hits = content(&query(&ws, "needle")).hits;
+            for path in names.into_iter().chain(hits.into_iter().map(|hit| hit.path)) {
+                *seen.entry(path.file_name().unwrap().to_owned()).or_insert(0) += 1;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    println!("{seen:?} in {SEARCHES} searches");
+    assert!(!seen.contains_key(std::ffi::OsStr::new("secret")), "{seen:?}");
+}
+
+#[test]
+fn several_globs_and_those_that_leave_out() {
+    let tree = tree(&[
+        ("a.rs", "x"),
+        ("b.md", "x"),
+        ("c.txt", "x"),
+        ("vendor/d.rs", "x"),
+        ("vendor/deep/e.md", "x"),
+        ("src/gen/f.rs", "x"),
+        ("src/gen.rs", "x"),
+    ]);
+    let files = |globs: &[&str]| {
+        let globs: Vec<String> = globs.iter().map(|glob| (*glob).to_owned()).collect();
+        let found = content(&ContentQuery { globs: &globs, ..query(&tree.base, "x") });
+        shown(&found, &tree.base).concat().replace(":1:x", " ")
+    };
+    assert_eq!(files(&["*.rs", "*.md", "!vendor"]), "a.rs b.md src/gen/f.rs src/gen.rs ");
+    assert_eq!(files(&["!*.md", "!vendor/"]), "a.rs c.txt src/gen/f.rs src/gen.rs ");
+    assert_eq!(files(&["!src/gen", "*.rs"]), "a.rs src/gen.rs vendor/d.rs ");
+    assert_eq!(files(&["!src/**", "!*.rs"]), "b.md c.txt vendor/deep/e.md ");
+    assert_eq!(files(&["*.py"]), "");
 }
 
 #[test]

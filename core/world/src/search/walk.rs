@@ -119,3 +119,31 @@ impl PathGlob {
         path.strip_prefix(folder).is_ok_and(|relative| self.matcher.is_match(relative))
     }
 }
+
+/// Several globs: a path matches at least one of those without a leading `!`, if there are any, and
+/// none of those with one, nor lies in a folder that does.
+pub(super) struct PathGlobs {
+    wanted: Vec<PathGlob>,
+    unwanted: Vec<PathGlob>,
+}
+
+impl PathGlobs {
+    pub(super) fn new(globs: &[String]) -> Result<Self, SearchError> {
+        let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
+        for glob in globs {
+            match glob.strip_prefix('!') {
+                // Whoever writes a folder with a slash at its end means what is in it.
+                Some(glob) => unwanted.push(PathGlob::new(glob.strip_suffix('/').unwrap_or(glob))?),
+                None => wanted.push(PathGlob::new(glob)?),
+            }
+        }
+        Ok(Self { wanted, unwanted })
+    }
+
+    pub(super) fn matches(&self, folder: &Path, path: &Path) -> bool {
+        let below = |path: &&Path| path.starts_with(folder) && *path != folder;
+        let is_unwanted = |path: &Path| self.unwanted.iter().any(|glob| glob.matches(folder, path));
+        (self.wanted.is_empty() || self.wanted.iter().any(|glob| glob.matches(folder, path)))
+            && (self.unwanted.is_empty() || !path.ancestors().take_while(below).any(is_unwanted))
+    }
+}
