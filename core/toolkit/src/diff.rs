@@ -24,6 +24,8 @@ const NEAR_BYTES: usize = 200;
 const UNIFIED_BYTES: usize = 8 * 1024;
 /// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
+/// Bytes that are compared at once.
+const SHARED_CHUNK: usize = 4 * 1024;
 /// After this long a diff gets coarser instead of finer.
 const DIFF_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -43,19 +45,20 @@ pub(crate) struct Change {
 impl Change {
     /// The change of an existing text.
     pub(crate) fn between(path: &Path, old: &str, new: &str) -> Self {
-        let diff = TextDiff::configure().timeout(DIFF_PATIENCE).diff_lines(old, new);
+        let (before, old_part, new_part) = differing(old, new);
+        let diff = TextDiff::configure().timeout(DIFF_PATIENCE).diff_lines(old_part, new_part);
         let first_line = diff
             .ops()
             .iter()
             .find(|op| !matches!(op, DiffOp::Equal { .. }))
-            .map_or(0, |op| op.new_range().start);
+            .map_or(0, |op| before + op.new_range().start);
         let (diffs, note) = if old.len().max(new.len()) <= WHOLE_BYTES {
             (vec![file_diff(path, Some(old.to_owned()), new.to_owned())], None)
         } else {
             hunks(path, &diff)
         };
         let first_line = u32::try_from(first_line + 1).unwrap_or(u32::MAX);
-        Self { diffs, unified: unified(&diff), first_line, note }
+        Self { diffs, unified: unified(&diff, before), first_line, note }
     }
 
     /// A new file.
@@ -71,6 +74,45 @@ impl Change {
 /// The protocol's paths are UTF-8; another one is given as it is shown.
 fn file_diff(path: &Path, old_text: Option<String>, new_text: String) -> FileDiff {
     FileDiff { path: path_text(path).into(), old_text, new_text }
+}
+
+/// The lines of two texts between those that both begin and end with, some of which stay as context,
+/// and how many lines stand before. Of a large text a diff would look at all lines.
+fn differing<'a>(old: &'a str, new: &'a str) -> (usize, &'a str, &'a str) {
+    let (a, b) = (old.as_bytes(), new.as_bytes());
+    let head = shared(a.chunks(SHARED_CHUNK), b.chunks(SHARED_CHUNK), |a, b| {
+        a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    });
+    let (a, b) = (a.get(head..).unwrap_or_default(), b.get(head..).unwrap_or_default());
+    let tail = shared(a.rchunks(SHARED_CHUNK), b.rchunks(SHARED_CHUNK), |a, b| {
+        a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
+    });
+    let start = old.as_bytes().get(..head).unwrap_or_default().iter().rev();
+    let start = start.enumerate().filter(|(_, byte)| **byte == b'\n').nth(CONTEXT_LINES);
+    let start = start.map_or(0, |(back, _)| head - back);
+    let rest = old.as_bytes().get(old.len() - tail..).unwrap_or_default().iter();
+    let more = rest.enumerate().filter(|(_, byte)| **byte == b'\n').nth(CONTEXT_LINES);
+    let cut = more.map_or(0, |(at, _)| tail - at - 1);
+    let part = |text: &'a str| text.get(start..text.len() - cut).unwrap_or(text);
+    let before = old.bytes().take(start).filter(|byte| *byte == b'\n').count();
+    (before, part(old), part(new))
+}
+
+/// How many bytes two texts share from one end on, whose pieces come in order from there.
+fn shared<'a>(
+    old: impl Iterator<Item = &'a [u8]>,
+    new: impl Iterator<Item = &'a [u8]>,
+    within: impl Fn(&[u8], &[u8]) -> usize,
+) -> usize {
+    let mut total = 0;
+    for (old, new) in old.zip(new) {
+        let same = if old == new { old.len() } else { within(old, new) };
+        total += same;
+        if same < SHARED_CHUNK {
+            break;
+        }
+    }
+    total
 }
 
 fn hunks(path: &Path, diff: &TextDiff<'_, '_, str>) -> (Vec<FileDiff>, Option<String>) {
@@ -205,10 +247,14 @@ impl Hidden {
     }
 }
 
-fn unified(diff: &TextDiff<'_, '_, str>) -> String {
+fn unified(diff: &TextDiff<'_, '_, str>, before: usize) -> String {
     let mut text = String::new();
     for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
-        text.push_str(&format!("{}\n", hunk.header()));
+        let (first, last) = (hunk.ops().first(), hunk.ops().last());
+        let (Some(first), Some(last)) = (first, last) else { continue };
+        let old = lines(before, first.old_range().start..last.old_range().end);
+        let new = lines(before, first.new_range().start..last.new_range().end);
+        text.push_str(&format!("@@ -{old} +{new} @@\n"));
         for change in hunk.iter_changes() {
             let sign = match change.tag() {
                 ChangeTag::Equal => ' ',
@@ -226,6 +272,16 @@ fn unified(diff: &TextDiff<'_, '_, str>) -> String {
         }
     }
     text
+}
+
+/// A range of lines as the head of a hunk has it.
+fn lines(before: usize, range: std::ops::Range<usize>) -> String {
+    let start = before + range.start;
+    match range.len() {
+        0 => format!("{start},0"),
+        1 => format!("{}", start + 1),
+        count => format!("{},{count}", start + 1),
+    }
 }
 
 /// The whole lines of a text that fit into `limit` bytes, and the rest of it. A first line that
@@ -266,6 +322,30 @@ mod tests {
             [&lines[8997..9000], &lines[9001..9004]].concat().concat()
         );
         assert_eq!((large.first_line, large.note), (101, None));
+    }
+
+    /// Looking only at the lines that differ shows the same as looking at all of them.
+    #[test]
+    fn what_both_texts_share_is_left_out_of_the_diff_and_counts_in_it() {
+        const CASES: usize = 5_000;
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for case in 0..CASES {
+            let mut text = |most: usize| -> String {
+                let lines = ["a\n", "bä\n", "\n", "😀"];
+                (0..random.usize(0..most)).flat_map(|_| random.choice(lines)).collect()
+            };
+            let (head, old, new, tail) = (text(12), text(4), text(4), text(12));
+            let (old, new) = (format!("{head}{old}{tail}"), format!("{head}{new}{tail}"));
+            let (before, old_part, new_part) = differing(&old, &new);
+            let cut: String = old.split_inclusive('\n').take(before).collect();
+            let at = format!("seed {seed}, case {case}: {old:?} -> {new:?}");
+            let rest = old.strip_prefix(&format!("{cut}{old_part}")).expect(&at);
+            assert_eq!(new, format!("{cut}{new_part}{rest}"), "{at}");
+            let shown = unified(&TextDiff::from_lines(old_part, new_part), before);
+            assert_eq!(shown.contains("@@"), old != new, "{at}: {shown}");
+        }
+        println!("seed {seed}, {CASES} pairs of texts");
     }
 
     #[test]

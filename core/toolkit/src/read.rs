@@ -10,12 +10,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bridle_agent::{Display, SessionChange, Tool, ToolFailure, ToolKind};
 use bridle_compose::{ActivateError, Plugin, Setup};
-use bridle_session::{BlobHash, BlobRef, Content};
+use bridle_session::Content;
 use bridle_store::BlobStore;
 use bridle_world::Roots;
-use bridle_world::files::{
-    ContentHash, FileError, Files, Line, LineLimits, LineWindow, Lines, NotText,
-};
+use bridle_world::files::{ContentHash, Files, Line, LineLimits, LineWindow, Lines, NotText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments::Arguments;
 use crate::file_tool::{FileArguments, FileCall, FileWorld, tool};
 use crate::target::Target;
+use image::Image;
 
 /// With their numbers and the notes, so many lines are read whole: below
 /// [`bridle_agent::RESULT_LIMIT`].
@@ -134,34 +133,6 @@ pub(crate) enum Seen {
     Image(Image),
 }
 
-/// An image, whose bytes are kept beside the log.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Image {
-    /// The file, relative to the working directory where it lies below it.
-    path: String,
-    mime_type: String,
-    /// In pixels.
-    width: u32,
-    height: u32,
-    bytes: u64,
-    /// The name of the kept bytes.
-    blob: String,
-    /// The hash of the content.
-    version: String,
-}
-
-impl Image {
-    fn told(&self) -> String {
-        let Self { path, mime_type, width, height, bytes, .. } = self;
-        format!("{path}: {mime_type}, {width} x {height} pixels, {bytes} bytes.\n")
-    }
-
-    fn content(&self) -> Option<Content> {
-        let blob = BlobRef { hash: BlobHash::parse(&self.blob)?, bytes: self.bytes };
-        Some(Content::Image { blob, mime_type: self.mime_type.clone() })
-    }
-}
-
 /// Lines of a file.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Window {
@@ -234,8 +205,8 @@ impl FileCall<Seen> for PlannedRead {
         };
         let lines = match read.map_err(|error| self.target.failure(&error))? {
             Ok(lines) => lines,
-            Err(NotText::Binary) => return self.image().map(Seen::Image),
-            Err(why) => return Err(self.cannot(&why)),
+            Err(NotText::Binary) => return Image::of(&self.target).map(Seen::Image),
+            Err(why) => return Err(cannot(&self.target, &why)),
         };
         if cancelled() {
             return Err(ToolFailure::aborted("The read was cancelled."));
@@ -268,43 +239,6 @@ impl PlannedRead {
         let lines = Lines::read(cells.as_bytes(), &self.window(), &|| false).ok()?;
         let hash = Some(ContentHash::of(&bytes));
         Some(lines.map(|lines| Lines { hash, ..lines }))
-    }
-
-    fn image(&self) -> Result<Image, ToolFailure> {
-        let target = &self.target;
-        let bytes = match target.files().read(&target.path, image::MAX_BYTES) {
-            Ok(bytes) => bytes,
-            Err(FileError::TooLarge { len, .. }) => {
-                let most = image::MAX_BYTES;
-                return Err(self.cannot(&format!(
-                    "it is a binary file of {len} bytes; an image may have {most} at most"
-                )));
-            }
-            Err(error) => return Err(target.failure(&error)),
-        };
-        let Some(head) = image::head(&bytes) else { return Err(self.cannot(&NotText::Binary)) };
-        let image::Head { mime_type, width, height } = head;
-        if width.max(height) > image::MAX_SIDE {
-            return Err(self.cannot(&format!(
-                "the image has {width} x {height} pixels; {} a side are the most",
-                image::MAX_SIDE
-            )));
-        }
-        let blobs = target.blobs().ok_or_else(|| self.cannot(&"there is no store for images"))?;
-        let blob = blobs.put(&bytes).map_err(|error| self.cannot(&error))?;
-        Ok(Image {
-            path: target.shown.clone(),
-            mime_type: mime_type.to_owned(),
-            width,
-            height,
-            bytes: blob.bytes,
-            blob: blob.hash.as_str().to_owned(),
-            version: ContentHash::of(&bytes).to_hex(),
-        })
-    }
-
-    fn cannot(&self, why: &impl std::fmt::Display) -> ToolFailure {
-        ToolFailure::failed(format!("{} cannot be read: {why}.", self.target.shown))
     }
 
     fn notes(&self, lines: &Lines) -> Vec<String> {
@@ -345,6 +279,10 @@ impl PlannedRead {
     }
 }
 
+fn cannot(target: &Target, why: &impl std::fmt::Display) -> ToolFailure {
+    ToolFailure::failed(format!("{} cannot be read: {why}.", target.shown))
+}
+
 fn line(line: &Line) -> String {
     match line.omitted {
         0 => line.text.clone(),
@@ -357,187 +295,4 @@ fn at_least(more: bool) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use bridle_agent::Access;
-    use bridle_session::Content;
-    use expect_test::expect;
-    use serde_json::json;
-
-    use crate::testing::Workspace;
-
-    #[tokio::test]
-    async fn numbered_lines_and_windows() {
-        let ws = Workspace::new(&[("f", "\u{feff}one\r\ntwo\nthree"), ("empty", "")]);
-        let text = ws.text("read", json!({ "path": "f" })).await;
-        expect![[r#"
-                 1	one
-                 2	two
-                 3	three
-            [Lines end with CR LF; `edit` matches them as if they ended with LF.]
-        "#]]
-        .assert_eq(&text);
-        let text = ws.text("read", json!({ "path": "f", "start_line": 2, "end_line": 2 })).await;
-        assert_eq!(text, "     2\ttwo\n");
-        assert_eq!(ws.text("read", json!({ "path": "empty" })).await, "empty is empty.");
-        let outcome = ws.run("read", json!({ "path": "f", "start_line": 2 })).await.unwrap();
-        assert_eq!(outcome.display.title, "Read f (from line 2)");
-        assert_eq!(outcome.display.locations[0].path, ws.path("f"));
-        assert_eq!(outcome.display.locations[0].line, Some(2));
-    }
-
-    #[tokio::test]
-    async fn long_files_say_where_to_go_on() {
-        let ws = Workspace::new(&[("lines", &"x\n".repeat(3_000)), ("wide", &"ä".repeat(50_000))]);
-        let text = ws.text("read", json!({ "path": "lines" })).await;
-        assert!(text.ends_with(
-            "[Cut at the size limit. The file has 3000 lines; go on with start_line 2001.]\n"
-        ));
-        let text = ws.text("read", json!({ "path": "lines", "start_line": 2001 })).await;
-        assert!(text.ends_with("  3000\tx\n"));
-        let text = ws.text("read", json!({ "path": "wide" })).await;
-        assert!(text.ends_with(" [95904 more bytes of this line]\n") && text.len() < 5_000);
-    }
-
-    #[tokio::test]
-    async fn the_longest_reads_are_read_whole() {
-        let short = "x".repeat(23) + "\n";
-        let long = "x".repeat(5_000) + "\r\n";
-        let ws = Workspace::new(&[("short", &short.repeat(3_000)), ("long", &long.repeat(30))]);
-        for (path, least) in [("short", 60 * 1024), ("long", 44 * 1024)] {
-            let text = ws.text("read", json!({ "path": path })).await;
-            assert!((least..bridle_agent::RESULT_LIMIT).contains(&text.len()), "{}", text.len());
-        }
-    }
-
-    #[tokio::test]
-    async fn what_cannot_be_read_is_said() {
-        let ws = Workspace::new(&[("config.toml", "x"), ("folder/x", ""), ("binary", "\0")]);
-        ws.fifo("fifo");
-        let sparse = fs_err::File::create(ws.path("sparse")).unwrap();
-        sparse.set_len(20_000_000_000).unwrap();
-        let error = async |path| ws.error("read", json!({ "path": path })).await;
-        expect!["/base/ws/confg.toml does not exist. There is `config.toml`."]
-            .assert_eq(&error("confg.toml").await);
-        expect!["/base/ws/folder is a folder. Use `list` to see what is in it."]
-            .assert_eq(&error("folder").await);
-        expect!["binary cannot be read: it is a binary file."].assert_eq(&error("binary").await);
-        expect!["sparse cannot be read: it is a binary file of 20000000000 bytes; an image may have 3750000 at most."].assert_eq(&error("sparse").await);
-        expect!["/base/ws/fifo is a FIFO, not a regular file."].assert_eq(&error("fifo").await);
-        expect!["/dev/zero is a device, not a regular file."].assert_eq(&error("/dev/zero").await);
-        let error = ws.error("read", json!({ "path": "config.toml", "start_line": 9 })).await;
-        expect!["config.toml has 1 lines; line 9 is beyond its end."].assert_eq(&error);
-        let error = ws.error("read", json!({ "path": "f", "start_line": 3, "end_line": 2 })).await;
-        expect!["end_line 2 is before start_line 3. Nothing was read."].assert_eq(&error);
-    }
-
-    #[tokio::test]
-    async fn reading_outside_asks_as_such() {
-        let ws = Workspace::new(&[]);
-        let access = ws.access("read", json!({ "path": "../outside/f" })).await;
-        assert_eq!(access, [Access::ReadOutside(ws.base.join("outside/f"))]);
-        let access = ws.access("read", json!({ "path": "f" })).await;
-        assert_eq!(access, [Access::ReadInside(ws.path("f"))]);
-    }
-
-    #[tokio::test]
-    async fn an_image_is_given_as_one_and_what_is_none_is_not() {
-        let ws = Workspace::new(&[]);
-        let png = |width: u32| {
-            let head = &b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR"[..];
-            [head, &width.to_be_bytes(), &7_u32.to_be_bytes(), b"\x08\0\0\0"].concat()
-        };
-        ws.put("a.dat", png(300));
-        let contents = ws.contents("read", json!({ "path": "a.dat" })).await;
-        let [Content::Text { text }, Content::Image { blob, mime_type }] = contents.as_slice()
-        else {
-            panic!("{contents:?}")
-        };
-        assert_eq!(text, "a.dat: image/png, 300 x 7 pixels, 28 bytes.\n");
-        assert_eq!((mime_type.as_str(), blob.bytes), ("image/png", 28));
-        ws.put("wide.png", png(8_001));
-        expect![
-            "wide.png cannot be read: the image has 8001 x 7 pixels; 8000 a side are the most."
-        ]
-        .assert_eq(&ws.error("read", json!({ "path": "wide.png" })).await);
-        ws.put("large.png", [png(300), vec![0; 4_000_000]].concat());
-        expect!["large.png cannot be read: it is a binary file of 4000028 bytes; an image may have 3750000 at most."]
-            .assert_eq(&ws.error("read", json!({ "path": "large.png" })).await);
-        ws.put("none.png", "text");
-        assert_eq!(ws.text("read", json!({ "path": "none.png" })).await, "     1\ttext\n");
-    }
-
-    #[tokio::test]
-    async fn a_notebook_is_shown_as_cells() {
-        let notebook = json!({ "cells": [
-            { "cell_type": "markdown", "source": ["# Title\n", "text"] },
-            { "cell_type": "code", "source": "1 + 1", "execution_count": 7, "outputs": [
-                { "output_type": "stream", "text": vec!["line\n"; 30] },
-                { "output_type": "execute_result", "data": { "text/plain": "2", "image/png": "x" } },
-                { "output_type": "error", "ename": "ValueError", "evalue": "bad" },
-            ] },
-            { "cell_type": "code", "source": [], "execution_count": null, "outputs": [
-                { "output_type": "stream", "text": "ä".repeat(5_000) },
-            ] },
-        ] });
-        let ws = Workspace::new(&[("n.ipynb", &notebook.to_string()), ("broken.ipynb", "{\n")]);
-        let text = ws.text("read", json!({ "path": "n.ipynb" })).await;
-        let text = text.replace("\tline\n", "\t…\n").replace(&"ä".repeat(1_024), "(ä)");
-        expect![[r#"
-                 1	[cell 1: markdown]
-                 2	# Title
-                 3	text
-                 4	
-                 5	[cell 2: code, run 7]
-                 6	1 + 1
-                 7	[output]
-                 8	…
-                 9	…
-                10	…
-                11	…
-                12	…
-                13	…
-                14	…
-                15	…
-                16	…
-                17	…
-                18	…
-                19	…
-                20	…
-                21	…
-                22	…
-                23	…
-                24	…
-                25	…
-                26	…
-                27	…
-                28	[50 more bytes of this output]
-                29	[output]
-                30	2
-                31	[output as image/png, not shown]
-                32	[error]
-                33	ValueError: bad
-                34	
-                35	[cell 3: code]
-                36	[output]
-                37	(ä)
-                38	[7952 more bytes of this output]
-                39	
-            [The cells of a notebook. `edit` works on its JSON text; read that with raw.]
-        "#]]
-        .assert_eq(&text);
-        let second = json!({ "path": "n.ipynb", "start_line": 5, "end_line": 6 });
-        assert!(ws.text("read", second).await.contains("1 + 1"));
-        let raw = ws.text("read", json!({ "path": "n.ipynb", "raw": true })).await;
-        assert!(raw.contains("\"cell_type\":\"markdown\""), "{raw}");
-        let broken = ws.text("read", json!({ "path": "broken.ipynb" })).await;
-        assert!(broken.starts_with("     1\t{\n"), "{broken}");
-        // What was seen as cells may be edited as text.
-        let edit = |old: &str| {
-            let edits = json!([{ "old_text": old, "new_text": "1 + 2" }]);
-            json!({ "path": "n.ipynb", "edits": edits })
-        };
-        let error = ws.error("edit", edit("# Title\ntext")).await;
-        assert!(error.contains("see it with `read` and raw"), "{error}");
-        ws.run("edit", edit("1 + 1")).await.unwrap();
-    }
-}
+mod tests;

@@ -1,21 +1,102 @@
-//! Which bytes are an image that models take, and how large it is in pixels. Looks at heads only;
-//! nothing is decoded, so a damaged image is found out by whoever shows it.
+//! A file as an image that models take. Looks at heads only; nothing is decoded, so a damaged image
+//! is found out by whoever shows it.
+
+use bridle_agent::ToolFailure;
+use bridle_session::{BlobHash, BlobRef, Content};
+use bridle_world::files::{ContentHash, FileError, NotText};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cannot;
+use crate::target::Target;
 
 /// The largest image (bytes) that is read: 5 MB in base64, the smallest limit of a provider.
-pub(super) const MAX_BYTES: u64 = 3_750_000;
+const MAX_BYTES: u64 = 3_750_000;
 /// The most pixels of one side; a provider refuses a request with a larger image.
-pub(super) const MAX_SIDE: u32 = 8_000;
+const MAX_SIDE: u32 = 8_000;
+
+/// An image, whose bytes are kept beside the log.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Image {
+    /// The file, relative to the working directory where it lies below it.
+    path: String,
+    mime_type: String,
+    /// In pixels.
+    width: u32,
+    height: u32,
+    bytes: u64,
+    /// The name of the kept bytes.
+    blob: String,
+    /// The hash of the content.
+    pub(super) version: String,
+}
+
+impl Image {
+    /// The image in a file, its bytes stored.
+    ///
+    /// # Errors
+    /// `Failed` for a file that holds none, or one that is too large.
+    pub(super) fn of(target: &Target) -> Result<Self, ToolFailure> {
+        let bytes = match target.files().read(&target.path, MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(FileError::TooLarge { len, .. }) => {
+                return Err(cannot(
+                    target,
+                    &format!(
+                        "it is a binary file of {len} bytes; an image may have {MAX_BYTES} at most"
+                    ),
+                ));
+            }
+            Err(error) => return Err(target.failure(&error)),
+        };
+        let Some(head) = head(&bytes) else { return Err(cannot(target, &NotText::Binary)) };
+        let Head { mime_type, width, height } = head;
+        if width.max(height) > MAX_SIDE {
+            return Err(cannot(
+                target,
+                &format!(
+                    "the image has {width} x {height} pixels; {} a side are the most",
+                    MAX_SIDE
+                ),
+            ));
+        }
+        let blobs =
+            target.blobs().ok_or_else(|| cannot(target, &"there is no store for images"))?;
+        let blob = blobs.put(&bytes).map_err(|error| cannot(target, &error))?;
+        Ok(Self {
+            path: target.shown.clone(),
+            mime_type: mime_type.to_owned(),
+            width,
+            height,
+            bytes: blob.bytes,
+            blob: blob.hash.as_str().to_owned(),
+            version: ContentHash::of(&bytes).to_hex(),
+        })
+    }
+
+    /// What it is, for the model and a person.
+    pub(super) fn told(&self) -> String {
+        let Self { path, mime_type, width, height, bytes, .. } = self;
+        format!("{path}: {mime_type}, {width} x {height} pixels, {bytes} bytes.\n")
+    }
+
+    /// The image itself, for the model.
+    pub(super) fn content(&self) -> Option<Content> {
+        let blob = BlobRef { hash: BlobHash::parse(&self.blob)?, bytes: self.bytes };
+        Some(Content::Image { blob, mime_type: self.mime_type.clone() })
+    }
+}
 
 /// An image's media type and its sides in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) mime_type: &'static str,
-    pub(super) width: u32,
-    pub(super) height: u32,
+struct Head {
+    mime_type: &'static str,
+    width: u32,
+    height: u32,
 }
 
 /// `None` for what is no image, or none that says how large it is.
-pub(super) fn head(bytes: &[u8]) -> Option<Head> {
+fn head(bytes: &[u8]) -> Option<Head> {
     let (mime_type, (width, height)) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         ("image/png", (big(bytes, 16, 4)?, big(bytes, 20, 4)?))
     } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use memchr::memchr;
+
 use super::hash::HashingReader;
 use super::text::{BINARY_PROBE_BYTES, has_utf16_mark, looks_binary, without_mark};
 use super::{ContentHash, NotText};
@@ -77,8 +79,16 @@ impl Lines {
         let mut lines = Self::default();
         let (mut scanned, mut bytes) = (0, 0);
         let mut line = RawLine::default();
-        while line.read(&mut reader, window.limits.line_bytes, &mut scanned)? {
-            lines.take(&line, window, &mut bytes);
+        loop {
+            let wanted = lines.wants_next(window);
+            let keep = if wanted { window.limits.line_bytes } else { 0 };
+            if !line.read(&mut reader, keep, &mut scanned)? {
+                break;
+            }
+            lines.total += 1;
+            if wanted {
+                lines.take(&line, window, &mut bytes);
+            }
             if scanned > MAX_SCAN_BYTES || cancelled() {
                 lines.more = true;
                 break;
@@ -88,17 +98,17 @@ impl Lines {
         Ok(Ok(lines))
     }
 
-    /// Counts the next line, and keeps it where it belongs to the window. `bytes` is the size of
-    /// what is kept.
+    /// Whether the next line belongs to the window. A line is only taken next to the one before it,
+    /// so that the window has no gaps.
+    fn wants_next(&self, window: &LineWindow) -> bool {
+        let number = self.total + 1;
+        number == window.first + self.lines.len() as u64
+            && window.last.is_none_or(|last| number <= last)
+            && self.lines.len() < window.limits.lines
+    }
+
+    /// Keeps a line if there is room for it. `bytes` is the size of what is kept.
     fn take(&mut self, line: &RawLine, window: &LineWindow, bytes: &mut usize) {
-        self.total += 1;
-        let number = self.total;
-        let wanted = number >= window.first && window.last.is_none_or(|last| number <= last);
-        // A line is only taken next to the one before it, so that the window has no gaps.
-        let next = window.first + self.lines.len() as u64;
-        if !wanted || number != next || self.lines.len() >= window.limits.lines {
-            return;
-        }
         let (text, omitted, crlf) = line.text();
         if *bytes > 0 && *bytes + text.len() > window.limits.bytes {
             return;
@@ -152,10 +162,11 @@ impl RawLine {
                 break;
             }
             any = true;
-            let piece = chunk.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            self.ends_with_lf = piece.len() < chunk.len();
-            let room = keep.saturating_sub(self.kept.len());
-            self.kept.extend(piece.iter().take(room));
+            let end = memchr(b'\n', chunk);
+            let piece = end.and_then(|end| chunk.get(..end)).unwrap_or(chunk);
+            self.ends_with_lf = end.is_some();
+            let room = keep.saturating_sub(self.kept.len()).min(piece.len());
+            self.kept.extend_from_slice(piece.get(..room).unwrap_or_default());
             self.len += piece.len() as u64;
             if let Some(byte) = piece.last() {
                 self.ends_with_cr = *byte == b'\r';
