@@ -1,6 +1,6 @@
 //! The seam through which the driver learns what a file holds before a call changes it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
@@ -12,6 +12,38 @@ pub trait FileKeeper: Send + Sync + 'static {
     /// # Cancel safety
     /// Cancel safe.
     async fn before(&self, path: &Path) -> Before;
+
+    /// Remembers what the session's folders hold, within limits, before a command runs.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    async fn look_around(&self);
+
+    /// What has changed in the session's folders since, and remembers what they hold now.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    async fn changed(&self) -> Changes;
+}
+
+/// What a command changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The files, in the order of their paths.
+    pub files: Vec<ChangedFile>,
+    /// A folder of which not everything can be told, and why.
+    pub gap: Option<(PathBuf, String)>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedFile {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// What was there.
+    pub before: Before,
+    /// The hash of what is there now; `None` when nothing is.
+    pub left: Option<String>,
 }
 
 /// What is at a path.

@@ -45,7 +45,7 @@ pub use hooks::{
     RequestInput, SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, ToolFinished,
     ToolPost, ToolPre, ToolRun, TurnStopping, Verdict,
 };
-pub use keeper::{Before, FileKeeper};
+pub use keeper::{Before, ChangedFile, Changes, FileKeeper};
 pub use mode::{Mode, Ruling, Sandboxing};
 pub use notice::Notice;
 pub use plugin::{DriverConfig, DriverPlugin, Seated, SessionSeat, plugins};

@@ -1,26 +1,64 @@
-//! Reads what a file holds before a call changes it, for the driver's checkpoints.
+//! Reads what a file holds before a call changes it, for the driver's checkpoints, and finds what a
+//! command changed.
+
+mod around;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use bridle_agent::{Before, FileKeeper};
+use bridle_agent::{Before, Changes, FileKeeper};
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
+use bridle_world::Roots;
 use bridle_world::files::{FileError, Files};
+
+use around::Around;
 
 /// The largest file (bytes) that is kept: as large as one that a tool changes may be.
 const MAX_KEPT_BYTES: u64 = crate::edit::MAX_FILE_BYTES;
 
 /// Looks through the session's files.
-struct Keeper(Arc<dyn Files>);
+struct Keeper {
+    roots: Arc<Roots>,
+    files: Arc<dyn Files>,
+    /// What the folders held when they were looked at last.
+    around: Arc<Mutex<Around>>,
+}
+
+impl Keeper {
+    /// Looks around on a blocking thread and shows what was there before and what is now.
+    async fn look<T: Send + 'static>(
+        &self,
+        see: impl FnOnce(&Around, &Around, &dyn Files) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (roots, files) = (Arc::clone(&self.roots), Arc::clone(&self.files));
+        let around = Arc::clone(&self.around);
+        let look = tokio::task::spawn_blocking(move || {
+            let mut around = around.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = around.look(&roots, &*files);
+            let seen = see(&around, &now, &*files);
+            *around = now;
+            seen
+        });
+        look.await.ok()
+    }
+}
 
 #[async_trait]
 impl FileKeeper for Keeper {
     async fn before(&self, path: &Path) -> Before {
-        let (files, path) = (Arc::clone(&self.0), path.to_owned());
+        let (files, path) = (Arc::clone(&self.files), path.to_owned());
         let look = tokio::task::spawn_blocking(move || before(&*files, &path));
         look.await.unwrap_or_else(|error| Before::Unkept { reason: error.to_string() })
+    }
+
+    async fn look_around(&self) {
+        self.look(|_, _, _| ()).await;
+    }
+
+    async fn changed(&self) -> Changes {
+        self.look(Around::changes).await.unwrap_or_default()
     }
 }
 
@@ -44,7 +82,7 @@ pub(crate) struct CheckpointsPlugin;
 impl Plugin for CheckpointsPlugin {
     const NAME: &'static str = "checkpoints";
     type Config = ();
-    type Needs = (Arc<dyn Files>,);
+    type Needs = (Arc<Roots>, Arc<dyn Files>);
 
     fn provides() -> Vec<ServiceKey> {
         vec![ServiceKey::of::<dyn FileKeeper>()]
@@ -53,10 +91,10 @@ impl Plugin for CheckpointsPlugin {
     async fn activate(
         &self,
         (): (),
-        (files,): Self::Needs,
+        (roots, files): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        let keeper: Arc<dyn FileKeeper> = Arc::new(Keeper(files));
+        let keeper: Arc<dyn FileKeeper> = Arc::new(Keeper { roots, files, around: Arc::default() });
         Ok(setup.provide(keeper)?)
     }
 }

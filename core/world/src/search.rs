@@ -8,12 +8,14 @@
 mod content;
 mod names;
 mod rules;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 pub use content::{ContentFound, ContentQuery, Hit, Pattern, search_content};
 pub use names::{NamesFound, NamesQuery, search_names};
+pub use survey::{FileMark, Survey, survey};
 
 /// The most entries that one walk visits.
 pub const MAX_VISITED: usize = 1_000_000;

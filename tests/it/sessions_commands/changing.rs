@@ -183,3 +183,32 @@ async fn a_turn_is_undone() {
     let later = sessions(&scene, &["restore", &session, "--turn", "3"]).await;
     assert_eq!((later.code, later.out.as_str()), (0, "no tool changed files in turn 3 or later\n"));
 }
+
+/// What a command changed in the workspace is shown and undone like what a tool changed.
+#[tokio::test]
+async fn what_commands_of_a_turn_changed_is_undone() {
+    let command = "echo new > a.txt; rm b.txt; mkdir deep; echo made > deep/c.txt; touch d.txt";
+    let work = Answer::new()
+        .tool_call("shell", json!({ "command": command }))
+        .tool_call("shell", json!({ "command": "echo newer >> a.txt" }));
+    let script = Script::new().rule("please change", [work, Answer::new().text("done")]);
+    let scene = Scene::new(script).await;
+    for name in ["a.txt", "b.txt", "d.txt"] {
+        scene.place.write(name, "old\n");
+    }
+    let (mut client, session) = scene.session().await;
+    client.set_permission(Permission::Allow);
+    client.prompt(&session, "please change").await.ok();
+    client.finish(&scene.place).await;
+    assert_eq!(scene.place.read("a.txt"), "new\nnewer\n");
+    let shown = sessions(&scene, &["restore", &session]).await;
+    assert_eq!(shown.code, 0, "{}", shown.out);
+    assert_eq!(shown.out.matches("restore    ").count(), 2, "{}", shown.out);
+    assert_eq!(shown.out.matches("remove     ").count(), 1, "{}", shown.out);
+    assert!(!shown.out.contains("d.txt"), "it has the same content: {}", shown.out);
+    assert!(shown.err.contains("commands ran in these turns (2)"), "{}", shown.err);
+    assert_eq!(sessions(&scene, &["restore", &session, "--yes"]).await.code, 0);
+    assert_eq!(scene.place.read("a.txt"), "old\n");
+    assert_eq!(scene.place.read("b.txt"), "old\n");
+    assert!(!scene.place.workspace().join("deep/c.txt").exists());
+}

@@ -87,8 +87,8 @@ pub(super) fn run(store: &FileStore, arguments: &Arguments) -> anyhow::Result<Ex
     }
     if commands > 0 {
         say(format_args!(
-            "bridle: commands ran in these turns ({commands}); what they changed is not kept, so \
-             it is neither shown nor undone"
+            "bridle: commands ran in these turns ({commands}); what they changed outside of the \
+             workspace, in ignored files, or in the background is neither shown nor undone"
         ));
     }
     if !arguments.yes && !undos.is_empty() {
@@ -118,7 +118,7 @@ fn since(session: &Session, first: TurnNumber) -> (Vec<Undo<'_>>, usize) {
             EventData::TurnStart(start) => due = start.turn >= first,
             EventData::FileKept(kept) if due => {
                 let undo = Undo { path: &kept.path, before: &kept.before, left: None };
-                undos.entry(&kept.path).or_insert(undo);
+                undos.entry(&kept.path).or_insert(undo).left = kept.left.as_deref();
             }
             EventData::FileObserved(seen) => {
                 if let Some(undo) = undos.get_mut(&seen.path) {

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{aborted_before, crashed};
 use super::halt::Halt;
+use super::keep::runs_command;
 use super::{Driver, HOOK_PATIENCE};
 use crate::hooks::{Body, CallInfo, Ran, Reading, ToolPost, ToolRun, Verdict};
 use crate::plant::Plant;
@@ -44,6 +45,13 @@ pub(super) struct Running {
     tool: Arc<dyn Tool>,
     /// Ends soon after the body was told to, whatever the body does.
     pub(super) body: JoinHandle<Outcome>,
+}
+
+impl Running {
+    /// Whether the call runs a command.
+    pub(super) fn runs_command(&self) -> bool {
+        self.call.accesses.iter().any(runs_command)
+    }
 }
 
 impl Driver {

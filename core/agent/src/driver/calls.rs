@@ -280,7 +280,14 @@ impl Driver {
     async fn settle_slot(&mut self, slot: Slot, batch: &mut Batch<'_>) -> Result<(), Halt> {
         let (outcome, content) = match slot.state {
             State::Refused(failure) => failed(*failure),
-            State::Running(running) => self.finish(running, batch.token).await,
+            State::Running(running) => {
+                let runs_command = running.runs_command();
+                let finished = self.finish(running, batch.token).await;
+                if runs_command {
+                    self.keep_changed().await?;
+                }
+                finished
+            }
         };
         self.settle_call(&slot.call, slot.display, outcome, content, batch).await
     }

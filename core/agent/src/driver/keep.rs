@@ -1,6 +1,9 @@
 //! Checkpoints: before a call changes a file for the first time in its turn, what the file holds is
 //! stored and recorded. `bridle sessions restore` undoes a turn with it.
 //!
+//! Nobody knows beforehand what a command will change: the folders are looked at before it and behind
+//! it, and what it changed is recorded then.
+//!
 //! A call is not refused because something could not be kept; the record then says so.
 
 use std::path::PathBuf;
@@ -11,13 +14,20 @@ use bridle_store::{BlobStore, StoreError};
 
 use super::Driver;
 use super::halt::Halt;
-use crate::keeper::{Before, FileKeeper};
+use crate::keeper::{Before, ChangedFile, Changes, FileKeeper};
 use crate::tool::Access;
 
 impl Driver {
     /// Keeps what a call with these accesses would change. The record is not yet durable.
     pub(super) async fn keep_before(&mut self, accesses: &[Access]) -> Result<(), Halt> {
         let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(()) };
+        if accesses.iter().any(runs_command) {
+            let keeper = Arc::clone(&keeper);
+            let look = self.scope.tasks().spawn(async move { keeper.look_around().await });
+            if self.drive(look).await.is_err() {
+                tracing::error!("looking around before a command failed");
+            }
+        }
         for access in accesses {
             let (Access::WriteInside(path) | Access::WriteOutside(path)) = access else { continue };
             // The log can only name a path that is UTF-8.
@@ -25,7 +35,7 @@ impl Driver {
                 continue;
             }
             let before = self.look_before(keeper.clone(), path.clone()).await;
-            self.recorder.append(FileKept { path: path.clone(), before })?;
+            self.recorder.append(FileKept { path: path.clone(), before, left: None })?;
         }
         Ok(())
     }
@@ -33,16 +43,39 @@ impl Driver {
     async fn look_before(&mut self, keeper: Arc<dyn FileKeeper>, path: PathBuf) -> FileBefore {
         let look = async move { keeper.before(&path).await };
         let handle = self.scope.tasks().spawn(look);
-        let unkept = |reason: String| FileBefore::Unkept { reason };
         match self.drive(handle).await {
-            Ok(Before::Absent) => FileBefore::Absent,
-            Ok(Before::Unkept { reason }) => unkept(reason),
-            Ok(Before::File { bytes, mode }) => match self.keep_bytes(bytes).await {
-                Ok((blob, _)) => FileBefore::File { blob, mode },
-                Err(why) => unkept(format!("it could not be stored: {why}")),
-            },
-            Err(_) => unkept("Bridle failed to read it".to_owned()),
+            Ok(before) => self.stored(before).await,
+            Err(_) => FileBefore::Unkept { reason: "Bridle failed to read it".to_owned() },
         }
+    }
+
+    async fn stored(&mut self, before: Before) -> FileBefore {
+        match before {
+            Before::Absent => FileBefore::Absent,
+            Before::Unkept { reason } => FileBefore::Unkept { reason },
+            Before::File { bytes, mode } => match self.keep_bytes(bytes).await {
+                Ok((blob, _)) => FileBefore::File { blob, mode },
+                Err(why) => FileBefore::Unkept { reason: format!("it could not be stored: {why}") },
+            },
+        }
+    }
+
+    /// Records what a command that has ended changed.
+    pub(super) async fn keep_changed(&mut self) -> Result<(), Halt> {
+        let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(()) };
+        let look = self.scope.tasks().spawn(async move { keeper.changed().await });
+        let Ok(Changes { files, gap }) = self.drive(look).await else { return Ok(()) };
+        for ChangedFile { path, before, left } in files {
+            let before = self.stored(before).await;
+            self.recorder.append(FileKept { path, before, left })?;
+        }
+        if let Some((path, reason)) = gap
+            && !self.recorder.session().state().kept.contains(&path)
+        {
+            let before = FileBefore::Unkept { reason };
+            self.recorder.append(FileKept { path, before, left: None })?;
+        }
+        Ok(())
     }
 
     /// Stores bytes durably; says where, if that is a file.
@@ -64,4 +97,9 @@ impl Driver {
             error.to_string()
         })
     }
+}
+
+/// Whether a call may change what only a look around can tell.
+pub(super) fn runs_command(access: &Access) -> bool {
+    matches!(access, Access::Run { .. })
 }

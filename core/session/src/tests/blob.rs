@@ -46,6 +46,7 @@ fn a_session_names_every_blob_that_its_events_need() {
         Draft::new(FileObserved { path: "/a".into(), hash: Some(hash(4).to_string()) }),
         Draft::new(FileKept {
             path: "/a".into(),
+            left: None,
             before: FileBefore::File { blob: blob(7), mode: 0o644 },
         }),
     ]);

@@ -116,10 +116,19 @@ fn every_type_has_its_line() {
         JobEnded { id: JobId::new("j"), outcome: JobOutcome::Killed { signal: 9 } }.into(),
         FileObserved { path: "/a b".into(), hash: Some("ab".into()) }.into(),
         FileObserved { path: "/gone".into(), hash: None }.into(),
-        FileKept { path: "/a".into(), before: FileBefore::Absent }.into(),
-        FileKept { path: "/a".into(), before: FileBefore::File { blob: blob(), mode: 0o644 } }
-            .into(),
-        FileKept { path: "/a".into(), before: FileBefore::Unkept { reason: "r".into() } }.into(),
+        FileKept { path: "/a".into(), before: FileBefore::Absent, left: None }.into(),
+        FileKept {
+            path: "/a".into(),
+            before: FileBefore::File { blob: blob(), mode: 0o644 },
+            left: Some("h".into()),
+        }
+        .into(),
+        FileKept {
+            path: "/a".into(),
+            before: FileBefore::Unkept { reason: "r".into() },
+            left: None,
+        }
+        .into(),
         FeedbackRecord { text: "good".into() }.into(),
     ];
     let lines: Vec<_> = events
@@ -145,7 +154,7 @@ fn every_type_has_its_line() {
         {"type":"file/observed","data":{"path":"/a b","hash":"ab"}}
         {"type":"file/observed","data":{"path":"/gone"}}
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"absent"}},"ignorable":true}
-        {"type":"file/kept","data":{"path":"/a","before":{"kind":"file","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mode":420}},"ignorable":true}
+        {"type":"file/kept","data":{"path":"/a","before":{"kind":"file","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mode":420},"left":"h"},"ignorable":true}
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"unkept","reason":"r"}},"ignorable":true}
         {"type":"feedback/record","data":{"text":"good"},"ignorable":true}"#]].assert_eq(&lines.join("\n"));
 }

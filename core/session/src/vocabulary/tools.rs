@@ -109,14 +109,18 @@ pub struct FileObserved {
     pub hash: Option<String>,
 }
 
-/// A tool is about to change a file for the first time in this turn: what it holds until then, so
-/// that the turn can be undone.
+/// A tool is about to change a file for the first time in this turn, or a command has changed one:
+/// what it held until then, so that the turn can be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileKept {
     /// The file's absolute path.
     pub path: PathBuf,
     /// What is there.
     pub before: FileBefore,
+    /// The hash of what a command left there, as in [`FileObserved`]; `None` when it left nothing,
+    /// and where a tool is about to change the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 /// What is at a path before a turn changes it.

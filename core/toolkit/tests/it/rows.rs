@@ -25,7 +25,7 @@ fn what_each_plugin_needs_and_provides() {
     expect![[r#"
         apply_patch: [Roots, Files] -> []
         ask_user: [Header, Asker] -> []
-        checkpoints: [Files] -> [FileKeeper]
+        checkpoints: [Roots, Files] -> [FileKeeper]
         delete: [Roots, Files] -> []
         edit: [Roots, Files] -> []
         environment: [Roots, Files, Clock] -> []
