@@ -68,6 +68,10 @@ async fn an_image_reaches_the_model_and_stays_the_same_after_a_restart() {
     prompt(&mut client, &session, &blocks).await;
     prompt(&mut client, &session, &[text("and now?")]).await;
     let mut client = restart(&scene, client, &session).await;
+    let shown = client.trace().updates_of(&session, "user_message_chunk");
+    let shown: Vec<_> =
+        shown.iter().filter_map(|chunk| chunk["content"]["data"].as_str()).collect();
+    assert_eq!(shown, [GIF, OTHER], "a client that loads the session sees them, too");
     prompt(&mut client, &session, &[text("still there?")]).await;
     prompt(&mut client, &session, &[image(GIF)]).await;
     let trace = client.finish(&scene.place).await;

@@ -1,5 +1,6 @@
 //! From the agent's updates to the protocol's, the same for a live turn and for a replay.
 
+mod pictures;
 mod tools;
 
 use crate::text;
@@ -17,6 +18,7 @@ use super::outbox;
 /// The key of a chunk's `_meta` that marks it as a notice; the value is the severity.
 const NOTICE: &str = "bridle.dev/notice";
 
+pub(super) use self::pictures::Pictures;
 pub(super) use self::tools::question;
 
 /// What a client is sent for an update that stands for itself. Empty for those that need more
@@ -63,8 +65,17 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
 
 /// What of a stored session a client is shown. A notice has its place between the messages there,
 /// so a client that shows no notices gets it as one of them.
-pub(super) fn replayed(update: AgentUpdate, notices: bool) -> Vec<SessionUpdate> {
+pub(super) fn replayed(
+    update: AgentUpdate,
+    notices: bool,
+    pictures: &Pictures,
+) -> Vec<SessionUpdate> {
     match update {
+        AgentUpdate::UserMessage { id, content } => {
+            let shown = |part| pictures.block(&part).unwrap_or_else(|| block(part));
+            let parts = content.into_iter().map(shown);
+            parts.map(|part| SessionUpdate::UserMessageChunk(chunk(&id, part))).collect()
+        }
         AgentUpdate::Notice { level, title, detail } if notices => {
             vec![notice(level, &title, detail.as_deref())]
         }

@@ -21,6 +21,7 @@ use crate::acp::link::Link;
 use crate::acp::options::Chosen;
 use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
+use crate::acp::to_acp::Pictures;
 use crate::acp::turns::Turns;
 use crate::acp::{commands, errors, to_acp};
 use crate::composition::{OpenSession, SessionSeed, fault};
@@ -111,11 +112,17 @@ impl Live {
                 recovery.torn_bytes
             ));
         }
-        let replay = bridle_agent::replay(&session);
+        let (replay, blobs) = (bridle_agent::replay(&session), server.app.blobs());
+        let (replay, pictures) = blocking(move || {
+            let pictures = Pictures::of(&replay, blobs.as_ref());
+            Ok((replay, pictures))
+        })
+        .await?;
         let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
         let wire_id = live.wire_id();
         let notices = link.shows.notices;
-        for update in replay.into_iter().flat_map(|update| to_acp::replayed(update, notices)) {
+        let shown = |update| to_acp::replayed(update, notices, &pictures);
+        for update in replay.into_iter().flat_map(shown) {
             link.room().await;
             link.update(&wire_id, update);
         }
