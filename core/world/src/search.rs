@@ -13,10 +13,14 @@ mod survey;
 mod tests;
 mod walk;
 
+use std::time::Duration;
+
 pub use content::{ContentFound, ContentQuery, Hit, Pattern, search_content};
 pub use names::{NamesFound, NamesQuery, search_names};
 pub use survey::{FileMark, Survey, survey};
 
+/// How long one search goes on.
+const MAX_TIME: Duration = Duration::from_secs(20);
 /// The most entries that one walk visits.
 pub const MAX_VISITED: usize = 1_000_000;
 /// The most matches that are collected before they are sorted and cut to what was asked for.

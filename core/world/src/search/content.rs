@@ -10,7 +10,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use tokio_util::sync::CancellationToken;
 
 use super::walk::{Collector, PathGlobs, walk};
-use super::{MAX_FILE_BYTES, SearchError};
+use super::{MAX_FILE_BYTES, MAX_TIME, SearchError};
 use crate::files::open_regular;
 
 /// The most memory (bytes) that a compiled pattern may take.
@@ -93,7 +93,7 @@ pub fn search_content(
     let searchers = Searchers { context: query.context, idle: Mutex::default() };
     let globs = PathGlobs::new(query.globs)?;
     let too_large = AtomicUsize::new(0);
-    let found = walk(query.place, query.excluded, token, |entry, collector| {
+    let found = walk(query.place, query.excluded, token, MAX_TIME, |entry, collector| {
         let path = entry.path();
         let regular = entry.file_type().is_some_and(|kind| kind.is_file());
         if !regular || !globs.matches(query.place, path) {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::SearchError;
 use super::walk::{PathGlob, walk};
+use super::{MAX_TIME, SearchError};
 use crate::files::is_reached_without_links;
 
 /// What to look for.
@@ -41,7 +41,7 @@ pub fn search_names(
     token: &CancellationToken,
 ) -> Result<NamesFound, SearchError> {
     let glob = PathGlob::new(query.glob)?;
-    let found = walk(query.folder, query.excluded, token, |entry, collector| {
+    let found = walk(query.folder, query.excluded, token, MAX_TIME, |entry, collector| {
         if glob.matches(query.folder, entry.path()) {
             collector.add(entry.path().to_owned());
         }

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::walk::walk;
+
+/// How long one folder is looked at: a command waits for it.
+const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// What tells one state of a file from another without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +35,20 @@ pub struct Survey {
 pub fn survey<'a>(folders: impl IntoIterator<Item = &'a Path>, excluded: &[PathBuf]) -> Survey {
     let mut survey = Survey { complete: true, ..Survey::default() };
     for folder in folders {
-        let found = walk(folder, excluded, &CancellationToken::new(), |entry, collector| {
-            if entry.file_type().is_some_and(|kind| kind.is_file())
-                && let Ok(metadata) = entry.metadata()
-            {
-                let mark = FileMark {
-                    bytes: metadata.len(),
-                    inode: metadata.ino(),
-                    modified: (metadata.mtime(), metadata.mtime_nsec()),
-                    changed: (metadata.ctime(), metadata.ctime_nsec()),
-                };
-                collector.add((entry.path().to_owned(), mark));
-            }
-        });
+        let found =
+            walk(folder, excluded, &CancellationToken::new(), MAX_TIME, |entry, collector| {
+                if entry.file_type().is_some_and(|kind| kind.is_file())
+                    && let Ok(metadata) = entry.metadata()
+                {
+                    let mark = FileMark {
+                        bytes: metadata.len(),
+                        inode: metadata.ino(),
+                        modified: (metadata.mtime(), metadata.mtime_nsec()),
+                        changed: (metadata.ctime(), metadata.ctime_nsec()),
+                    };
+                    collector.add((entry.path().to_owned(), mark));
+                }
+            });
         match found {
             Ok(found) => {
                 survey.complete &= !found.stopped;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobMatcher};
 use ignore::{DirEntry, WalkBuilder, WalkState};
@@ -40,19 +41,26 @@ impl<T> Collector<T> {
     }
 }
 
-/// Walks `folder` on several threads and shows `visit` every entry that is not a folder.
+/// Walks `folder` on several threads for `time` at most, and shows `visit` every entry that is not a
+/// folder.
 pub(super) fn walk<T: Send>(
     folder: &Path,
     excluded: &[PathBuf],
     token: &CancellationToken,
+    time: Duration,
     visit: impl Fn(&DirEntry, &Collector<T>) + Sync,
 ) -> Result<Collected<T>, SearchError> {
+    let begun = Instant::now();
     let collector = Collector { items: Mutex::new(Vec::new()), full: AtomicBool::new(false) };
     let visited = AtomicUsize::new(0);
     builder(folder, excluded).build_parallel().run(|| {
         Box::new(|entry| {
             let count = visited.fetch_add(1, Ordering::Relaxed);
             if token.is_cancelled() || count >= MAX_VISITED {
+                return WalkState::Quit;
+            }
+            if begun.elapsed() >= time {
+                collector.full.store(true, Ordering::Relaxed);
                 return WalkState::Quit;
             }
             // An entry that cannot be read is passed over, as ripgrep does.
