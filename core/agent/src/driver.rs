@@ -19,6 +19,7 @@ mod partial;
 mod quiet;
 mod refusal;
 mod request;
+mod retry;
 mod spill;
 mod tell;
 mod turn;

@@ -1,15 +1,14 @@
-//! One step's request: attempts, streaming, retries, and the settled answer.
+//! One step's request: attempts, streaming, and the settled answer.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use bridle_model::{
     Assembled, Assembler, Chunk, FailureCode, ModelFailure, ModelRequest, ModelSource,
     PreparedCall, StopReason,
 };
 use bridle_session::{
-    AssistantAttempt, AssistantMessage, Block, EventData, LlmRetry, LlmRetryStarted, MessageId,
-    Route, Session, StepNumber, ToolCallId, Usage, UserMessage,
+    AssistantAttempt, AssistantMessage, Block, EventData, MessageId, Route, Session, StepNumber,
+    ToolCallId, Usage, UserMessage,
 };
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
@@ -19,12 +18,9 @@ use super::halt::{Halt, stored};
 use super::partial::Keeper;
 use super::quiet::Quiet;
 use super::{Driver, pause};
-use crate::hooks::{OnRequest, OnRequestError, OnStream, RequestFailed, RequestInput, StreamInput};
+use crate::hooks::{OnRequest, OnStream, RequestInput, StreamInput};
 use crate::plant::Plant;
 use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
-
-/// A wait as long as this is told to the person even if nothing was shown yet.
-const NOTICEABLE: Duration = Duration::from_secs(1);
 
 /// What a step's request came to.
 pub(super) enum Answer {
@@ -288,89 +284,6 @@ impl Driver {
         let usage = (usage != Usage::default()).then_some(usage);
         let turn = self.turn;
         self.recorder.append(AssistantAttempt { turn, step, attempt, failure, usage })?;
-        Ok(())
-    }
-
-    /// Whether and when a failed request is tried again; `delay` is what its route says.
-    async fn after_failure(
-        &mut self,
-        step: StepNumber,
-        attempt: u32,
-        route: &Route,
-        failure: &ModelFailure,
-        delay: Option<Duration>,
-        token: &CancellationToken,
-    ) -> Result<Option<Duration>, Halt> {
-        let hooks = self.scope.hooks::<OnRequestError>();
-        let (turn, route, failure) = (self.turn, route.clone(), failure.clone());
-        let input = RequestFailed { turn, step, attempt, route, failure };
-        self.decided("request-error", hooks.run(input, async move |_| delay), token).await
-    }
-
-    /// Waits before try number `attempt`; the plan and its start are on the log, the plan also on
-    /// the disk, so that a restart does not cut the wait short.
-    async fn back_off(
-        &mut self,
-        step: StepNumber,
-        attempt: u32,
-        failure: &ModelFailure,
-        delay: Duration,
-        shown: bool,
-        token: &CancellationToken,
-    ) -> Result<(), Halt> {
-        self.recorder.append(LlmRetry {
-            turn: self.turn,
-            step,
-            attempt,
-            delay_ms: u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            code: failure.code.as_str().to_owned(),
-        })?;
-        self.recorder.flush().await?;
-        // One short hiccup is nobody's concern; a provider that goes on failing is.
-        let repeated = attempt > 2 || failure.code == FailureCode::Silent;
-        if shown || repeated || delay >= NOTICEABLE {
-            let what =
-                if shown { "The answer was cut off and starts again" } else { "Trying again" };
-            let title = format!("{what} in {:.1} s", delay.as_secs_f64());
-            self.notice(NoticeLevel::Warning, title, Some(failure.message.clone())).await;
-        }
-        self.wait_to_retry(step, attempt, delay, token).await
-    }
-
-    /// Goes on where the process before this one ended in a wait: the next request waits for what
-    /// is left of it, and counts as the try that was planned. Says which that is.
-    async fn take_up_retry(
-        &mut self,
-        step: StepNumber,
-        token: &CancellationToken,
-    ) -> Result<Option<u32>, Halt> {
-        let Some(planned) = self.recorder.session().state().planned_retry.clone() else {
-            return Ok(None);
-        };
-        // A clock that was set back makes no wait longer than it was planned.
-        let left = planned.due.0.saturating_sub(self.recorder.now().0).min(planned.retry.delay_ms);
-        let left = Duration::from_millis(left);
-        if left >= NOTICEABLE {
-            let title = format!("Trying again in {:.1} s", left.as_secs_f64());
-            let detail = format!("The model failed before the restart: {}.", planned.retry.code);
-            self.notice(NoticeLevel::Warning, title, Some(detail)).await;
-        }
-        let attempt = planned.retry.attempt;
-        self.wait_to_retry(step, attempt, left, token).await?;
-        Ok(Some(attempt))
-    }
-
-    async fn wait_to_retry(
-        &mut self,
-        step: StepNumber,
-        attempt: u32,
-        delay: Duration,
-        token: &CancellationToken,
-    ) -> Result<(), Halt> {
-        let wait = self.clock.sleep(delay);
-        let deaf = Plant::DeafRetry.is_in().then(CancellationToken::new);
-        self.unless_cancelled(wait, deaf.as_ref().unwrap_or(token)).await?;
-        self.recorder.append(LlmRetryStarted { turn: self.turn, step, attempt })?;
         Ok(())
     }
 }
