@@ -1,7 +1,7 @@
 //! Images: from a prompt to the model's wire, the same in every process, and what becomes of those
 //! that cannot be shown.
 
-use bridle_model_server::{Answer, Script};
+use bridle_model_server::{Answer, Reply, Script};
 use bridle_tests::Client;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -156,4 +156,28 @@ async fn an_image_that_a_model_does_not_take_is_told() {
     assert!(all[2].contains(GIF) && all[2].contains("bytes; 5242880 are the most.]"));
     let told = trace.text(&session);
     assert!(told.contains("anthropic/claude-opus-5-5 is not shown an image"), "{told}");
+}
+
+/// An image that the provider refuses although it looks sound costs the session nothing but itself.
+#[tokio::test]
+async fn an_image_that_the_provider_refuses_is_a_note_from_then_on() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    let refusal = "messages.0.content.1.image.source.base64: Could not process image";
+    scene.model.push(Reply::error(400).saying(refusal));
+    for _ in 0..3 {
+        scene.model.push(Answer::new().thinking("I look.").text("I see."));
+    }
+    prompt(&mut client, &session, &[text("look"), image(GIF)]).await;
+    prompt(&mut client, &session, &[text("go on"), image(OTHER)]).await;
+    let mut client = restart(&scene, client, &session).await;
+    prompt(&mut client, &session, &[text("still there?")]).await;
+    let trace = client.finish(&scene.place).await;
+    scene.assert_lawful();
+    let all = conversations(&scene);
+    let shown: Vec<_> = all.iter().map(|body| (body.contains(GIF), body.contains(OTHER))).collect();
+    assert_eq!(shown, [(true, false), (false, false), (false, true), (false, true)]);
+    assert!(all[3].starts_with(&all[2]) && all[2].starts_with(&all[1]), "{all:#?}");
+    let told = trace.text(&session);
+    assert!(told.contains("The provider refused an image"), "{told}");
 }

@@ -162,6 +162,10 @@ impl Rule {
             (Target::Read(pattern), Access::ReadInside(path) | Access::ReadOutside(path)) => {
                 pattern.matches(path, allows) || (searches && !allows && pattern.may_be_below(path))
             }
+            // A change shows what was there before.
+            (Target::Read(pattern), Access::WriteInside(path) | Access::WriteOutside(path)) => {
+                !allows && pattern.matches(path, false)
+            }
             (Target::Write(pattern), Access::WriteInside(path) | Access::WriteOutside(path)) => {
                 pattern.matches(path, allows)
             }

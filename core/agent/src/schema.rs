@@ -3,8 +3,8 @@
 //! Checked is what providers take in the schemas of tools: types, properties, items, alternatives,
 //! enumerations, bounds and references within the schema. Anything else in a schema (a pattern, a
 //! format, a conditional) is the tool's own to check. Only what is unambiguous is forgiven: no text
-//! at all is `{}`, an object that was encoded twice is that object, and `null` for an optional
-//! property is one that is missing.
+//! at all is `{}`, what was encoded twice (all, or a property that takes no text) is what it holds,
+//! a whole number is one also as `1.0`, and `null` for an optional property is one that is missing.
 
 use bridle_model::ToolSpec;
 use serde_json::{Map, Value};
@@ -32,21 +32,40 @@ pub fn read_arguments(spec: &ToolSpec, text: &str) -> Result<Value, ToolFailure>
         arguments = inner;
     }
     let schema: Value = parse(spec.input_schema.get()).unwrap_or(Value::Bool(true));
-    forget_nulls(&schema, &mut arguments);
+    forgive(&schema, &mut arguments);
     check(&schema, &arguments).map_err(|why| bad(format!("do not fit {why}")))?;
     Ok(arguments)
 }
 
-fn forget_nulls(schema: &Value, arguments: &mut Value) {
+fn forgive(schema: &Value, arguments: &mut Value) {
     let (Some(arguments), Some(properties)) =
         (arguments.as_object_mut(), schema.get("properties").and_then(Value::as_object))
     else {
         return;
     };
+    let fits = |property, value: &Value| at(schema, property, value, &mut Vec::new()).is_ok();
     arguments.retain(|name, value| {
-        let takes_null = |property| at(schema, property, value, &mut Vec::new()).is_ok();
+        let takes_null = |property| fits(property, value);
         !value.is_null() || is_required(schema, name) || properties.get(name).is_none_or(takes_null)
     });
+    for (name, value) in arguments {
+        let Some(property) = properties.get(name) else { continue };
+        let text = value.as_str().filter(|_| !fits(property, value));
+        let inner = text.and_then(|text| serde_json::from_str(text).ok());
+        if let Some(inner) = inner.filter(|inner| fits(property, inner)) {
+            *value = inner;
+        }
+        if let Some(whole) = whole_number(value) {
+            *value = whole.into();
+        }
+    }
+}
+
+/// What a number with a point says, where that is a whole number.
+fn whole_number(value: &Value) -> Option<i64> {
+    let number = value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0)?;
+    // Beyond this a float has no units any more.
+    (number.abs() < 9e15).then_some(number as i64)
 }
 
 fn is_required(schema: &Value, name: &str) -> bool {
@@ -328,8 +347,14 @@ mod tests {
             good.to_string(),
             json!(good.to_string()).to_string(),
             r#"{"path":"a","edits":[{"old":""}],"line":null}"#.to_owned(),
+            r#"{"path":"a","edits":"[{\"old\":\"\"}]"}"#.to_owned(),
         ] {
             assert_eq!(read_arguments(&edit(), &text).unwrap(), good);
+        }
+        for line in ["2.0", "2", "\"2\""] {
+            let text = format!(r#"{{"path":"1.0","edits":[{{"old":""}}],"line":{line}}}"#);
+            let read = read_arguments(&edit(), &text).unwrap();
+            assert_eq!((&read["line"], &read["path"]), (&json!(2), &json!("1.0")), "{line}");
         }
         let nothing = spec(&json!({ "type": "object" }));
         assert_eq!(read_arguments(&nothing, " \n").unwrap(), json!({}));

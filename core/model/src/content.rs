@@ -23,11 +23,8 @@ pub(crate) fn text_of(content: &Content) -> Cow<'_, str> {
             let name = name.replace(['\n', '\r'], " ");
             Cow::Owned(format!("<link name=\"{name}\" {place}/>", place = place.attributes()))
         }
-        Content::Blob { blob, preview, .. } => Cow::Owned(format!(
-            "{preview}\n[These are the beginning and the end of {} bytes. The whole is kept with the \
-             session, where no tool can read it: to see more of it, ask for a smaller part.]",
-            blob.bytes
-        )),
+        // The preview itself says what it leaves out and where the whole of it is.
+        Content::Blob { preview, .. } => Cow::Borrowed(preview),
         Content::Image { blob, mime_type } => Cow::Owned(note_of_image(blob, mime_type, None)),
     }
 }
@@ -164,8 +161,7 @@ mod tests {
         expect![[r#"
             a
             [... 1040000 bytes omitted ...]
-            z
-            [These are the beginning and the end of 1048576 bytes. The whole is kept with the session, where no tool can read it: to see more of it, ask for a smaller part.]"#]]
+            z"#]]
         .assert_eq(&text_of(&large));
         let image = Content::Image { blob, mime_type: "image/png".to_owned() };
         expect!["[Here is an image (image/png, 1048576 bytes) that you cannot be shown.]"]

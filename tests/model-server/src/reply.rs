@@ -34,6 +34,14 @@ impl Reply {
         Self::of(Kind::Error { status, message, retry_after: None })
     }
 
+    /// The same error with this message.
+    pub fn saying(mut self, text: &str) -> Self {
+        if let Kind::Error { message, .. } = &mut self.kind {
+            text.clone_into(message);
+        }
+        self
+    }
+
     /// 429 with a `retry-after` header, rounded up to whole seconds.
     pub fn rate_limited(retry_after: Duration) -> Self {
         let message = "scripted rate limit".to_owned();

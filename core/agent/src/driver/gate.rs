@@ -130,6 +130,20 @@ impl Driver {
         })))
     }
 
+    /// Why a call may not run any more that could when it was planned: the mode may have become
+    /// stricter while a person was asked.
+    fn forbidden_by_now(&self, call: &CallInfo) -> Option<String> {
+        if self.mode == call.mode || subject(&call.accesses) == Subject::Plan {
+            return None;
+        }
+        let policy = self.scope.get::<dyn PermissionPolicy>()?;
+        let call = CallInfo { mode: self.mode, ..call.clone() };
+        match policy.rule(&call).ruling {
+            Ruling::Deny(reason) => Some(reason),
+            Ruling::Allow | Ruling::Ask(_) | Ruling::Cancel => None,
+        }
+    }
+
     async fn ask(
         &mut self,
         call: &CallInfo,
@@ -165,11 +179,18 @@ impl Driver {
         let answer = self.drive(asked).await;
         // An answer that crossed with a cancel is no permission any more.
         let answer = if token.is_cancelled() { Answer::Cancelled } else { answer };
+        let forbidden = self.forbidden_by_now(call).filter(|_| answer == Answer::AllowOnce);
         self.recorder.append(ApprovalDecided {
             call: call.id.clone(),
-            allowed: answer == Answer::AllowOnce,
-            by: answer.decided_by().to_owned(),
+            allowed: answer == Answer::AllowOnce && forbidden.is_none(),
+            by: match forbidden {
+                Some(_) => format!("mode {}", self.mode.id()),
+                None => answer.decided_by().to_owned(),
+            },
         })?;
+        if let Some(reason) = forbidden {
+            return Ok(Passage::Refuse(denied(reason)));
+        }
         Ok(match answer {
             Answer::AllowOnce => Passage::Run(grant(&call.accesses)),
             Answer::Cancelled => {

@@ -4,8 +4,10 @@
 //! read is not the end of a session: `image/offload` says that a note stands for it from here on,
 //! also if the file should come back, and a series that has shown it ends.
 
-use bridle_model::{Image, Images, ModelRequest, NotAnImage, PreparedCall};
-use bridle_session::{BlobHash, BlobRef, ImageOffload, Message, Seq};
+use bridle_model::{
+    FailureCode, Image, Images, ModelFailure, ModelRequest, NotAnImage, PreparedCall,
+};
+use bridle_session::{BlobHash, BlobRef, Content, ImageOffload, Message, Seq};
 use bridle_store::BlobStore;
 use tokio_util::sync::CancellationToken;
 
@@ -89,6 +91,32 @@ impl Driver {
         Ok(self.model_request(call.level(self.effort)))
     }
 
+    /// Lets notes stand for the images that no answer has seen yet, where the provider refused a
+    /// request because of an image: it would refuse every later one, too. Says whether there were
+    /// any, so that the request is worth another try.
+    pub(super) async fn give_up_images(&mut self, failure: &ModelFailure) -> Result<bool, Halt> {
+        let names_an_image = failure.message.to_lowercase().contains("image");
+        if failure.code != FailureCode::InvalidRequest || !names_an_image {
+            return Ok(false);
+        }
+        let projection = self.recorder.session().projection();
+        let unseen = projection
+            .entries()
+            .rev()
+            .take_while(|(_, message)| !matches!(message, Message::Assistant(_)))
+            .filter(|(seq, message)| has_image(message) && !projection.is_offloaded(*seq));
+        let mut messages: Vec<Seq> = unseen.map(|(seq, _)| seq).collect();
+        if messages.is_empty() {
+            return Ok(false);
+        }
+        messages.reverse();
+        self.recorder.append(ImageOffload { messages })?;
+        let title = "The provider refused an image; the model gets a note in place of those that \
+                     are new.";
+        self.notice(NoticeLevel::Warning, title, Some(failure.message.clone())).await;
+        Ok(true)
+    }
+
     /// Tells, once, which images of new input the model is not shown.
     async fn tell_given_up(
         &mut self,
@@ -110,6 +138,15 @@ impl Driver {
         reasons.dedup();
         self.notice(NoticeLevel::Warning, title, Some(reasons.join("; "))).await;
     }
+}
+
+fn has_image(message: &Message<'_>) -> bool {
+    let content = match message {
+        Message::User(message) => &message.content,
+        Message::ToolResult(result) => &result.content,
+        Message::System(_) | Message::Developer(_) | Message::Assistant(_) => return false,
+    };
+    content.iter().any(|part| matches!(part, Content::Image { .. }))
 }
 
 /// Where the last answer stands.

@@ -82,6 +82,10 @@ impl Driver {
                 }
                 Attempt::Failed { failure, partial, shown } => {
                     self.record_attempt(step, attempt, &failure, partial.usage())?;
+                    if self.give_up_images(&failure).await? {
+                        attempt += 1;
+                        continue;
+                    }
                     let is_silent = failure.code == FailureCode::Silent;
                     if is_silent && was_silent {
                         return Err(Halt::from(silent_twice(failure)));

@@ -56,15 +56,16 @@ impl Driver {
 
 /// Where the model finds all of a result.
 fn place(blob: &BlobRef, path: Option<PathBuf>) -> String {
-    let told = |path: PathBuf| {
-        format!(
-            "\n[The whole of it, {} bytes, is in {}. `read` what you need of it with start_line \
-             and end_line.]",
-            blob.bytes,
+    let place = match path {
+        Some(path) => format!(
+            "is in {}. `read` what you need of it with start_line and end_line",
             path.display()
-        )
+        ),
+        None => {
+            "is kept with the session, where no tool can read it: ask for a smaller part".into()
+        }
     };
-    path.map(told).unwrap_or_default()
+    format!("\n[The whole of it, {} bytes, {place}.]", blob.bytes)
 }
 
 /// A large text's two ends; a shorter one whole.

@@ -58,6 +58,7 @@ fn rules_and_modes_make_one_table() {
         (&["allow read /w/**"], write("/w/a"), "dd?aa"),
         (&["allow read /etc/**"], Access::ReadOutside("/etc/x".into()), "aaaaa"),
         (&["deny read /w/**"], Access::ReadInside("/w/a".into()), "ddddd"),
+        (&["deny read /w/**"], write("/w/a"), "ddddd"),
         (&["allow write /w/**"], Access::WriteOutside("/w/.git/config".into()), "dd??a"),
         (&["deny write /w/**"], Access::WriteOutside("/w/.git/config".into()), "ddddd"),
         (&["allow run git status"], run("git status", false), "ddaaa"),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Answer, CallGuard, CallInfo, Mode, Reading, Tool, ToolFailure, ToolOutcome, ToolPost,
-    ToolPre, TurnOutcome, Verdict,
+    Access, Answer, Approver, CallGuard, CallInfo, Mode, Question, Reading, Tool, ToolFailure,
+    ToolOutcome, ToolPost, ToolPre, TurnOutcome, Verdict,
 };
 use bridle_session::Content;
 use expect_test::expect;
@@ -234,6 +234,37 @@ async fn a_yes_is_for_one_call() {
     assert_eq!(rig.approver.questions.lock().unwrap().len(), 2);
     let log = kinds(&rig.log().await);
     assert!(log.contains(&"tool/result c2 Denied".to_owned()), "{log:#?}");
+}
+
+#[tokio::test]
+async fn a_yes_counts_for_nothing_when_the_mode_has_become_stricter_meanwhile() {
+    let write: Arc<dyn Tool> = TestTool::new("write", Access::WriteInside("/ws/x".into()), ok);
+    let reached = Arc::new(Notify::new());
+    let open = Arc::new(Notify::new());
+    let approver = Held(Arc::clone(&reached), Arc::clone(&open));
+    let mut rig = Rig::new(vec![write]).await;
+    rig.scope.provide::<dyn Approver>("approver", Arc::new(approver)).await;
+    rig.model.push(calls(&[("c1", "write", "{}")]));
+    rig.model.push(text("Done."));
+    rig.prompt("go");
+    reached.notified().await;
+    rig.agent.set_mode(Mode::ReadOnly).await.unwrap();
+    open.notify_one();
+    assert_eq!(rig.until_end("go").await.1, TurnOutcome::EndTurn);
+    let log = kinds(&rig.log().await);
+    assert!(log.contains(&"tool/result c1 Denied".to_owned()), "{log:#?}");
+}
+
+/// A person who says yes once the test lets them.
+struct Held(Arc<Notify>, Arc<Notify>);
+
+#[async_trait]
+impl Approver for Held {
+    async fn ask(&self, _: Question) -> Answer {
+        self.0.notify_one();
+        self.1.notified().await;
+        Answer::AllowOnce
+    }
 }
 
 #[tokio::test]

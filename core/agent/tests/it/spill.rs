@@ -54,6 +54,8 @@ async fn a_large_result_is_a_blob_with_a_preview() {
 
     let (head, tail) = preview.split_once("\n[... ").unwrap();
     let (omitted, tail) = tail.split_once(" bytes omitted ...]\n").unwrap();
+    let (tail, place) = tail.split_once("\n[The whole of it, 1000000 bytes, ").unwrap();
+    assert!(place.starts_with("is kept with the session, where no tool can read it"), "{place}");
     assert!(whole.starts_with(head) && whole.ends_with(tail), "{preview}");
     assert_eq!(omitted.parse::<usize>().unwrap(), 1_000_000 - head.len() - tail.len());
     assert!(head.len() > 4_000 && tail.len() > 12_000);
