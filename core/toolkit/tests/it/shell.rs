@@ -32,8 +32,8 @@ fn shown(display: &Display) -> &str {
 async fn a_command_that_succeeds_answers_output_and_code() {
     let outcome =
         run(&Rig::new().await, "printf '\\033[32mgreen\\033[0m 1%%\\r100%%\\n'").await.unwrap();
-    assert_eq!(outcome.text(), "100%\n[exit code 0]\n");
-    assert_eq!(shown(&outcome.display), "```\n100%\n[exit code 0]\n```");
+    assert_eq!(outcome.text(), "100%n 1%\n[exit code 0]\n");
+    assert_eq!(shown(&outcome.display), "```\n100%n 1%\n[exit code 0]\n```");
     assert_eq!(outcome.display.kind, ToolKind::Execute);
     assert_eq!(outcome.value["facts"]["exit_code"], 0);
     assert_eq!(outcome.display.raw_output.as_ref(), Some(&outcome.value["facts"]));
