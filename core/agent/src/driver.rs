@@ -132,10 +132,12 @@ impl Driver {
     /// Runs until the handle closes it or every handle is gone. Says what failed on the way out;
     /// the log is free then.
     pub(crate) async fn run(mut self) -> Vec<Failure> {
+        let lost = self.recorder.session().state().jobs.clone();
         if let Err(error) = self.recorder.repair() {
             tracing::error!(%error, "repair failed");
             self.notice(NoticeLevel::Error, "The session could not be repaired", None).await;
         }
+        self.tell_lost_jobs(lost).await;
         while !self.control.closing().is_cancelled() {
             self.take_back_cancelled().await;
             if let Some((id, epoch)) = self.inbox.waking() {

@@ -2,6 +2,7 @@
 //! was chosen.
 
 use bridle_model::PreparedCall;
+use bridle_session::{Content, JobStarted, MessageId, UserMessage, UserSource};
 
 use super::Driver;
 use crate::update::NoticeLevel;
@@ -23,6 +24,22 @@ impl Driver {
             self.notice(NoticeLevel::Info, title, None).await;
         }
         self.told = level;
+    }
+
+    /// Tells the person, and the model before its next step, of jobs that an earlier process ran.
+    pub(super) async fn tell_lost_jobs(&mut self, jobs: Vec<JobStarted>) {
+        for JobStarted { id, title } in jobs {
+            let text = format!(
+                "The background job {id} (`{title}`) is lost: it ended with the process that ran \
+                 it, and nobody saw how. Start it again if it is still needed."
+            );
+            self.notice(NoticeLevel::Warning, text.as_str(), None).await;
+            self.inject(UserMessage {
+                id: MessageId::new(format!("{id}-lost")),
+                content: vec![Content::text(text)],
+                source: UserSource::Context { name: "job".to_owned() },
+            });
+        }
     }
 
     async fn tell_series(&self, call: &PreparedCall, reason: &str) {

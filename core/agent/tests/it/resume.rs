@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use bridle_agent::{Access, Mode, TurnOutcome, replay};
-use bridle_session::{Event, EventCount, EventData, Header, Parent, SessionId};
+use bridle_agent::{Access, JobFact, Mode, TurnOutcome, replay};
+use bridle_session::{Event, EventCount, EventData, Header, JobId, JobStarted, Parent, SessionId};
 use expect_test::expect;
 
 use crate::rig::{Rig, TestTool, calls, kinds, line, ok, route, text};
@@ -32,6 +32,27 @@ async fn a_stored_session_brings_back_no_mode_that_the_user_took_away() {
     rig.agent.set_mode(Mode::FullAccess).await.unwrap();
     let rig = rig.reopened(&[Mode::ReadOnly, Mode::Ask]).await;
     assert_eq!(rig.agent.status().await.unwrap().mode, Mode::Ask);
+}
+
+#[tokio::test]
+async fn a_job_that_ended_with_its_process_is_told_to_person_and_model() {
+    let mut rig = Rig::new(Vec::new()).await;
+    rig.model.push(text("One."));
+    rig.run("first").await;
+    let (id, title) = (JobId::new("job-1"), "npm start".to_owned());
+    rig.agent.record_job(JobFact::Started(JobStarted { id, title })).unwrap();
+    let mut rig = rig.reopened(&Mode::ALL).await;
+    rig.model.push(text("Two."));
+    let (lines, _) = rig.run("second").await;
+    let told = "The background job job-1 (`npm start`) is lost: it ended with the process that ran \
+                it, and nobody saw how. Start it again if it is still needed.";
+    assert!(lines.contains(&format!("notice {told}")), "{lines:?}");
+    let request = rig.model.requests().pop().unwrap();
+    assert!(request.ends_with(&format!("user: {told}\nuser: second")), "{request}");
+    let mut rig = rig.reopened(&Mode::ALL).await;
+    rig.model.push(text("Three."));
+    let (lines, _) = rig.run("third").await;
+    assert!(!lines.iter().any(|line| line.contains("job-1")), "once: {lines:?}");
 }
 
 #[tokio::test]
