@@ -184,6 +184,14 @@ struct Reader<'a> {
     problems: Vec<(usize, String)>,
 }
 
+/// Whether a section looks like permission rules under another name.
+fn holds_rules(section: &Spanned<DeValue<'_>>) -> bool {
+    let table = section.get_ref().as_table();
+    table.is_some_and(|table| {
+        table.keys().any(|key| matches!(key.get_ref().as_ref(), "allow" | "ask" | "deny"))
+    })
+}
+
 impl Reader<'_> {
     fn root(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
@@ -199,7 +207,8 @@ impl Reader<'_> {
                     self.text_value("fallback", value, |text| Ok(Setting::Fallback(text)))
                 }
                 "ca_file" => {
-                    self.text_value("ca_file", value, |text| Ok(Setting::CaFile(text.into())))
+                    self.text_value("ca_file", value, |text| Ok(Setting::CaFile(text.into())));
+                    self.is_there("ca_file", value);
                 }
                 "mode" => self.text_value("mode", value, values::mode),
                 "full_access" => self.flag("full_access", value, Setting::FullAccess),
@@ -209,8 +218,23 @@ impl Reader<'_> {
                 "models" => self.models(value),
                 "permissions" => self.permissions(value),
                 "sessions" => self.sessions(value),
-                unknown => self.unknown(start, "key", unknown, &ROOT_KEYS),
+                unknown => {
+                    self.unknown(start, "key", unknown, &ROOT_KEYS);
+                    if holds_rules(value) {
+                        self.entry(start, Setting::FaultyRules);
+                    }
+                }
             }
+        }
+    }
+
+    /// Names a file that is missing. The setting stays: whoever needs the file must fail, and not
+    /// go on without it.
+    fn is_there(&mut self, key: &str, value: &Spanned<DeValue<'_>>) {
+        let path = value.get_ref().as_str().map(str::trim).filter(|path| !path.is_empty());
+        if let Some(path) = path.filter(|path| !Path::new(path).is_file()) {
+            let start = value.span().start;
+            self.problem(start, &format!("`{key}`: there is no file {path}"));
         }
     }
 

@@ -96,8 +96,7 @@ impl HttpClient {
     /// first prompt does not wait for it. Opens no connection.
     ///
     /// # Errors
-    /// `InvalidRequest` when `base_url` is not a URL, `Transport` when the system's root
-    /// certificates cannot be loaded.
+    /// `InvalidRequest` when `base_url` is not a URL or the root certificates cannot be loaded.
     ///
     /// # Cancel safety
     /// Cancel safe: the next call builds again.
@@ -127,8 +126,9 @@ impl HttpClient {
         .await
         .cloned()
         .map_err(|reason| {
+            // Waiting does not bring a missing certificate.
             ModelFailure::new(
-                FailureCode::Transport,
+                FailureCode::InvalidRequest,
                 format!("the HTTP client could not be set up: {reason}"),
             )
         })

@@ -185,6 +185,20 @@ fn a_link_to_nothing_is_a_problem_and_a_missing_file_is_none() {
 }
 
 #[test]
+fn rules_under_another_name_are_rules_that_could_not_be_read() {
+    check(
+        "ca_file = \"/no/ca.pem\"\n[permission]\ndeny = [\"run rm\"]\n",
+        FileKind::Config,
+        &expect![[r#"
+            CaFile("/no/ca.pem") from c.toml:1
+            FaultyRules from c.toml:2
+            ! c.toml:1: `ca_file`: there is no file /no/ca.pem
+            ! c.toml:2: unknown key `permission`, ignored; did you mean `permissions`?
+        "#]],
+    );
+}
+
+#[test]
 fn rules_are_read_and_what_is_no_rule_is_named_and_told_to_the_policy() {
     check(
         "[permissions]\nallow = [\n  \"write /w/**\",\n  \"write w\",\n  3,\n]\ndeny = \"run rm\"\n\
