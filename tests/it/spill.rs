@@ -28,7 +28,7 @@ async fn large_output_is_kept_whole_beside_the_log() {
     assert!(whole.len() > 150_000 && whole.ends_with("the end\n[exit code 0]\n"));
     let read = scene.last_results();
     assert!(read.len() < 30_000 && read.contains("the end"), "{}", read.len());
-    assert!(read.contains(&format!("the end of {} bytes", whole.len())));
+    assert!(read.contains(&format!("[The whole of it, {} bytes, is in ", whole.len())));
 
     let mut client = scene.client().await;
     client.load(&scene.place, &session).await.ok();
