@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use bridle_agent::{Grant, Observed, Progress, Tool, ToolContext, read_arguments};
 use bridle_compose::{Plugins, Row, Scope, TaskSet};
+use bridle_store::{BlobStore, MemoryStore};
 use bridle_world::Roots;
 use bridle_world::files::ContentHash;
 use serde_json::{Value, json};
@@ -171,6 +172,7 @@ impl Tools {
     async fn new(base: PathBuf) -> Self {
         let scope = Scope::root("session", bridle_toolkit::plugins(Plugins::new()), TaskSet::new());
         scope.provide("roots", Arc::new(Roots::new(base.clone(), Vec::new()))).await;
+        scope.provide::<dyn BlobStore>("blobs", Arc::new(MemoryStore::new())).await;
         scope.mount(["local-files", "search", "read", "edit"].map(Row::new).into()).await;
         Self { base, tools: scope.all() }
     }
