@@ -23,10 +23,15 @@ fn without_strings(output: &str) -> Cow<'_, str> {
     while let Some((before, introducer)) = next_string(rest) {
         kept.push_str(before);
         let (_, inside) = rest.split_at(before.len() + introducer.len());
-        let line = inside.split('\n').next().unwrap_or_default();
-        let ends = ["\u{7}", "\u{1b}\\", "\u{9c}"];
-        let end = ends.iter().filter_map(|end| Some(line.find(end)? + end.len())).min();
-        rest = inside.split_at(end.unwrap_or(0)).1;
+        let end = inside.find(|c| matches!(c, '\n' | '\u{7}' | '\u{1b}' | '\u{90}'..='\u{9f}'));
+        rest = match end.map(|end| inside.split_at(end).1) {
+            Some(end) if !end.starts_with('\n') => {
+                // Another sequence ends it, too, and is one itself.
+                let ends = ["\u{7}", "\u{1b}\\", "\u{9c}"];
+                ends.iter().find_map(|mark| end.strip_prefix(mark)).unwrap_or(end)
+            }
+            _ => inside,
+        };
     }
     if kept.is_empty() && rest.len() == output.len() {
         return Cow::Borrowed(output);
@@ -134,6 +139,9 @@ mod tests {
             let output = format!("\u{1b}{introducer}title\nline 1\ntests failed\n");
             assert!(clean(&output).ends_with("\nline 1\ntests failed\n"), "{output:?}");
         }
+        assert_eq!(clean("\u{1b}]0;title\u{1b}[31mred"), "red");
+        // Each is looked at once, or this does not end.
+        assert_eq!(clean(&"\u{1b}]\u{9d}".repeat(300_000)), "");
         assert_eq!(clean("a\u{9d}0;title\nb\u{9d}0;title\u{9c}c"), "a0;title\nbc");
     }
 }
