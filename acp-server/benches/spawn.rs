@@ -55,7 +55,8 @@ async fn plainly() -> Duration {
 async fn under_supervision(processes: &Processes) -> Duration {
     let start = Instant::now();
     let command = "true".to_owned();
-    let spec = CommandSpec { command, cwd: "/".into(), timeout: None, spool: None };
+    let spec =
+        CommandSpec { command, cwd: "/".into(), timeout: None, spool: None, confinement: None };
     let finished = processes.run(spec, CancellationToken::new(), |_| ()).await.unwrap();
     assert_eq!(finished.exit_code, Some(0));
     start.elapsed()

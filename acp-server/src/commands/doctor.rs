@@ -126,6 +126,7 @@ async fn supervisor(app: &App) -> Finding {
         cwd: std::env::temp_dir(),
         timeout: Some(DEFAULT_TIMEOUT),
         spool: None,
+        confinement: None,
     };
     let Some(processes) = app.processes() else {
         return Finding::Bad("commands cannot run: the part `processes` is not active".to_owned());

@@ -243,7 +243,13 @@ impl PlannedCall for PlannedShell {
             Kind::Call(blobs, timeout) => {
                 let spool = Spool::of(blobs).await;
                 let file = spool.file.clone();
-                let spec = CommandSpec { command, cwd, timeout: Some(timeout), spool: file };
+                let spec = CommandSpec {
+                    command,
+                    cwd,
+                    timeout: Some(timeout),
+                    spool: file,
+                    confinement: None,
+                };
                 let progress = context.progress;
                 let live = |output: &Capture| {
                     progress.show(fenced("", &clean(&output.recent(LIVE_LIMIT))));
@@ -252,7 +258,7 @@ impl PlannedCall for PlannedShell {
                 over(&finished.map_err(report::not_run)?, timeout, spool, display).await
             }
             Kind::Job(jobs, timeout) => {
-                let spec = CommandSpec { command, cwd, timeout, spool: None };
+                let spec = CommandSpec { command, cwd, timeout, spool: None, confinement: None };
                 let job = jobs.start(&processes, spec, &context.token).await?;
                 let value = to_value(&Yield::Begun(job.begun()))?;
                 let display = Display { raw_output: Some(value.clone()), ..display };

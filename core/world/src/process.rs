@@ -28,6 +28,7 @@ pub use environment::Environment;
 pub use login::SearchPath;
 pub use spool::{SPOOL_LIMIT, Spooled};
 
+use crate::sandbox::{Policy, Verdict};
 use crate::supervisor::protocol::Request;
 
 /// How long a command may run when nobody said otherwise.
@@ -62,6 +63,8 @@ pub struct CommandSpec {
     pub timeout: Option<Duration>,
     /// An empty file for output of which not all is kept in memory, up to [`SPOOL_LIMIT`].
     pub spool: Option<Arc<File>>,
+    /// What it may do; without one it has the rights of this process.
+    pub confinement: Option<Policy>,
 }
 
 /// A command that has been started. Dropping it ends every process of the command, without
@@ -92,6 +95,10 @@ pub struct Finished {
     pub output: Capture,
     /// What of it is in the spool.
     pub spooled: Spooled,
+    /// Whether its policy stood in its way. Never guessed from what it wrote.
+    pub denied: Verdict,
+    /// Protected files and folders that are not as they were before it ran, whoever changed them.
+    pub altered: Vec<PathBuf>,
 }
 
 /// A command that could not be run or followed. A command that failed is [`Finished`] instead.
@@ -111,6 +118,12 @@ pub enum ProcessError {
         /// Which.
         program: String,
         /// The system's reason.
+        reason: String,
+    },
+    /// The policy cannot be put in force; nothing was started, and nothing may be run without it.
+    #[error("the command cannot be confined: {reason}")]
+    Sandbox {
+        /// What is missing.
         reason: String,
     },
     /// The supervisor failed, not the command; what the command did is unknown.
@@ -177,6 +190,10 @@ impl Processes {
         spec: CommandSpec,
         token: &CancellationToken,
     ) -> Result<Option<Running>, ProcessError> {
+        if spec.confinement.is_some() {
+            let reason = "this build confines no command".to_owned();
+            return Err(ProcessError::Sandbox { reason });
+        }
         let Some(path) = self.search_path(token).await else { return Ok(None) };
         let environment = self.shared.environment.clone().with("PATH", &path.value);
         let request = Request {
@@ -249,6 +266,8 @@ impl Finished {
             left: 0,
             output: Capture::default(),
             spooled: Spooled::default(),
+            denied: Verdict::None,
+            altered: Vec::new(),
         }
     }
 }

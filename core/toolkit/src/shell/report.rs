@@ -146,6 +146,9 @@ pub(crate) fn not_run(error: ProcessError) -> ToolFailure {
             "The command was not run. A very long command belongs into a script file: `write` it, \
              then run it."
         }
+        ProcessError::Sandbox { .. } => {
+            "The command was not run, and it is not run without its sandbox."
+        }
         ProcessError::Supervisor { .. } => {
             "Unless the command itself did this, it is a fault of Bridle; whether the command had \
              any effect is unknown."

@@ -64,6 +64,7 @@ fn call(
         cwd: Path::new("/").to_owned(),
         timeout: Some(DEFAULT_TIMEOUT),
         spool: None,
+        confinement: None,
     };
     async move {
         let finished = processes.run(spec, CancellationToken::new(), |_| ()).await;

@@ -62,6 +62,7 @@ impl Rig {
             cwd: self.folder.path().to_owned(),
             timeout: Some(DEFAULT_TIMEOUT),
             spool: None,
+            confinement: None,
         }
     }
 

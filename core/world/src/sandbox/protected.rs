@@ -1,0 +1,361 @@
+//! What stays as it is inside a writable folder: whatever other programs execute or obey.
+//!
+//! A pure function over one folder, for all of its depth. It reads names, and of git the pointer
+//! files; it never follows a link out of the question it was asked. What it finds is bound to
+//! paths, and looked up again without following links when it is put in force.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::PROTECTED_NAMES;
+
+/// How many entries of one folder tree are looked at.
+const MAX_ENTRIES: usize = 1_000_000;
+
+/// How long a pointer file of git may be, in bytes.
+const MAX_POINTER: usize = 8 * 1024;
+
+/// Names that are kept absent directly below a root. Longer lists would fill the folder with
+/// placeholders while a command runs; deeper down the watch over changes tells of new ones.
+const KEPT_ABSENT: [&str; 13] = [
+    ".git",
+    ".bridle",
+    ".agents",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".idea",
+    ".vscode",
+    ".zed",
+    ".mcp.json",
+    ".husky",
+    ".envrc",
+];
+
+/// Files and folders of a git folder that git executes or obeys.
+const OF_GIT: [&str; 3] = ["config", "hooks", "info"];
+
+/// Files that change what a git folder is, and that most do not have.
+const POINTERS_OF_GIT: [&str; 3] = ["commondir", "config.worktree", "gitdir"];
+
+/// What stays as it is inside the writable folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Protected {
+    /// Files, folders and links that exist.
+    pub present: Vec<PathBuf>,
+    /// Names that nothing may be created under. Placeholders stand there meanwhile.
+    pub absent: Vec<PathBuf>,
+    /// Names that only a look afterwards can tell of: a placeholder would break git.
+    pub watched: Vec<PathBuf>,
+    /// There were too many entries to look at all of them.
+    pub incomplete: bool,
+}
+
+impl Protected {
+    /// Finds what is protected at and below `root`, a resolved folder. A folder that cannot be
+    /// read is skipped: a command of the same user cannot read it either.
+    pub fn below(root: &Path) -> Self {
+        let mut search = Search { root, found: Self::default(), entries: 0 };
+        search.walk();
+        let kept = KEPT_ABSENT.iter().map(|name| root.join(name));
+        search.found.absent.extend(kept.filter(|path| is_absent(path)));
+        search.found.tidy();
+        search.found
+    }
+
+    /// Adds what `other` holds.
+    pub fn extend(&mut self, other: Self) {
+        self.present.extend(other.present);
+        self.absent.extend(other.absent);
+        self.watched.extend(other.watched);
+        self.incomplete |= other.incomplete;
+        self.tidy();
+    }
+
+    /// Parents before what is in them, nothing twice.
+    fn tidy(&mut self) {
+        for list in [&mut self.present, &mut self.absent, &mut self.watched] {
+            list.sort_unstable();
+            list.dedup();
+        }
+    }
+}
+
+/// One look through a folder tree.
+struct Search<'a> {
+    root: &'a Path,
+    found: Protected,
+    entries: usize,
+}
+
+impl Search<'_> {
+    fn walk(&mut self) {
+        let mut folders = vec![self.root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for (name, is_folder) in entries(&folder) {
+                self.entries += 1;
+                if self.entries > MAX_ENTRIES {
+                    self.found.incomplete = true;
+                    return;
+                }
+                let path = folder.join(&name);
+                match protected_name(&folder, &name) {
+                    Some(".git") => self.git(path),
+                    Some(_) => self.found.present.push(path),
+                    None if is_folder && is_bare(&path) => self.git_folder(&path),
+                    None if is_folder => folders.push(path),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// A folder of git, or the file that says where one is.
+    fn git(&mut self, path: PathBuf) {
+        if path.is_dir() && !path.is_symlink() {
+            self.git_folder(&path);
+        } else {
+            let target = pointed_to(&path);
+            self.found.present.push(path);
+            // One outside of the root is not writable in the first place.
+            if let Some(target) = target.filter(|target| target.starts_with(self.root)) {
+                self.git_folder(&target);
+            }
+        }
+    }
+
+    /// The parts of a git folder that git executes or obeys. Objects, refs and the index are not
+    /// among them, so that a commit works. Where one of the parts is a link, which could be
+    /// replaced, the whole folder stays as it is.
+    fn git_folder(&mut self, git: &Path) {
+        let links: Vec<PathBuf> =
+            OF_GIT.iter().map(|name| git.join(name)).filter(|path| path.is_symlink()).collect();
+        if !links.is_empty() {
+            self.found.present.push(git.to_owned());
+            let targets = links.iter().filter_map(|link| fs_err::canonicalize(link).ok());
+            self.found.present.extend(targets.filter(|target| target.starts_with(self.root)));
+            return;
+        }
+        for name in OF_GIT {
+            let path = git.join(name);
+            let list = match is_absent(&path) {
+                true if name == "config" => &mut self.found.watched,
+                true => &mut self.found.absent,
+                false => &mut self.found.present,
+            };
+            list.push(path);
+        }
+        self.pointers(git);
+        for (name, is_folder) in entries(&git.join("worktrees")) {
+            if is_folder {
+                self.pointers(&git.join("worktrees").join(name));
+            }
+        }
+        self.modules(&git.join("modules"));
+    }
+
+    /// What redirects git from `git` to another folder.
+    fn pointers(&mut self, git: &Path) {
+        for path in POINTERS_OF_GIT.map(|name| git.join(name)) {
+            let known = !is_absent(&path);
+            if known { &mut self.found.present } else { &mut self.found.watched }.push(path);
+        }
+    }
+
+    /// The git folders of submodules, whose names may have several parts.
+    fn modules(&mut self, folder: &Path) {
+        for (name, is_folder) in entries(folder) {
+            let path = folder.join(name);
+            if is_folder && is_bare(&path) {
+                self.git_folder(&path);
+            } else if is_folder {
+                self.modules(&path);
+            }
+        }
+    }
+}
+
+/// The names in a folder, and whether each is a folder itself and no link.
+fn entries(folder: &Path) -> impl Iterator<Item = (std::ffi::OsString, bool)> + use<> {
+    let found = fs_err::read_dir(folder).into_iter().flatten().flatten();
+    found.map(|entry| (entry.file_name(), entry.file_type().is_ok_and(|kind| kind.is_dir())))
+}
+
+/// Which of [`PROTECTED_NAMES`] the entry `name` of `folder` has.
+pub(super) fn protected_name(folder: &Path, name: &OsStr) -> Option<&'static str> {
+    // Nearly every name is ruled out by its first letter.
+    let dotted = name.as_encoded_bytes().first() == Some(&b'.');
+    let within = folder.file_name().filter(|name| name.eq_ignore_ascii_case(".config"));
+    if !dotted && within.is_none() {
+        return None;
+    }
+    PROTECTED_NAMES.into_iter().find(|known| match known.split_once('/') {
+        Some((_, last)) => within.is_some() && name.eq_ignore_ascii_case(last),
+        None => name.eq_ignore_ascii_case(known),
+    })
+}
+
+/// Whether a folder has the parts of a git folder.
+fn is_bare(folder: &Path) -> bool {
+    // The cheapest look first: nearly every folder fails it.
+    folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+}
+
+/// Where a `.git` file or link leads.
+fn pointed_to(path: &Path) -> Option<PathBuf> {
+    let kind = fs_err::metadata(path).ok()?;
+    if kind.is_dir() {
+        return fs_err::canonicalize(path).ok();
+    }
+    if !kind.is_file() || kind.len() > MAX_POINTER as u64 {
+        return None;
+    }
+    let text = fs_err::read_to_string(path).ok()?;
+    let target = text.strip_prefix("gitdir:")?.trim();
+    fs_err::canonicalize(path.parent()?.join(target)).ok()
+}
+
+/// Whether nothing has this name, not even a dangling link.
+fn is_absent(path: &Path) -> bool {
+    fs_err::symlink_metadata(path).is_err_and(|error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes a tree: `name/` is a folder, `name -> target` a link, `name: text` a file.
+    fn tree(lines: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = fs_err::canonicalize(folder.path()).unwrap();
+        for line in lines {
+            if let Some((name, target)) = line.split_once(" -> ") {
+                std::os::unix::fs::symlink(target, root.join(name)).unwrap();
+            } else if let Some(name) = line.strip_suffix('/') {
+                fs_err::create_dir_all(root.join(name)).unwrap();
+            } else {
+                let (name, text) = line.split_once(": ").unwrap_or((line, ""));
+                fs_err::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+                fs_err::write(root.join(name), text).unwrap();
+            }
+        }
+        (folder, root)
+    }
+
+    const REPOSITORY: [&str; 5] =
+        [".git/HEAD", ".git/config", ".git/hooks/pre-commit", ".git/objects/", ".git/refs/"];
+
+    fn names(root: &Path, list: &[PathBuf]) -> Vec<String> {
+        let below = list.iter().map(|path| path.strip_prefix(root).unwrap_or(path));
+        below.map(|path| path.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_parts_of_a_repository_that_git_obeys_are_protected_and_the_rest_is_not() {
+        let (_folder, root) = tree(&REPOSITORY);
+        let found = Protected::below(&root);
+        assert_eq!(names(&root, &found.present), [".git/config", ".git/hooks"]);
+        assert!(names(&root, &found.absent).contains(&".git/info".to_owned()));
+        assert_eq!(
+            names(&root, &found.watched),
+            [".git/commondir", ".git/config.worktree", ".git/gitdir"]
+        );
+    }
+
+    #[test]
+    fn every_kept_name_that_is_missing_below_the_root_is_absent() {
+        let (_folder, root) = tree(&[".vscode/tasks.json", "src/main.rs"]);
+        let found = Protected::below(&root);
+        assert_eq!(names(&root, &found.present), [".vscode"]);
+        assert_eq!(found.absent.len(), KEPT_ABSENT.len() - 1);
+        assert!(found.absent.contains(&root.join(".git")));
+    }
+
+    #[test]
+    fn names_count_at_any_depth_and_in_any_case() {
+        let (_folder, root) = tree(&[
+            "a/b/c/.vscode/tasks.json",
+            "a/b/.MCP.json",
+            "vendor/sub/.git/config",
+            "vendor/sub/.git/hooks/",
+            "vendor/sub/.git/info/",
+            "home/.config/gh/hosts.yml",
+            "gh/hosts.yml",
+        ]);
+        let found = Protected::below(&root);
+        assert_eq!(
+            names(&root, &found.present),
+            [
+                "a/b/.MCP.json",
+                "a/b/c/.vscode",
+                "home/.config/gh",
+                "vendor/sub/.git/config",
+                "vendor/sub/.git/hooks",
+                "vendor/sub/.git/info",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_submodule_is_protected_at_both_of_its_ends() {
+        let mut lines = REPOSITORY.to_vec();
+        lines.extend([
+            ".git/info/",
+            "lib/x/.git: gitdir: ../../.git/modules/lib/x\n",
+            ".git/modules/lib/x/HEAD",
+            ".git/modules/lib/x/config",
+            ".git/modules/lib/x/hooks/",
+            ".git/modules/lib/x/info/",
+            ".git/modules/lib/x/objects/",
+            ".git/modules/lib/x/refs/",
+        ]);
+        let (_folder, root) = tree(&lines);
+        let found = names(&root, &Protected::below(&root).present);
+        for name in ["lib/x/.git", ".git/modules/lib/x/config", ".git/modules/lib/x/hooks"] {
+            assert!(found.contains(&name.to_owned()), "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_pointer_out_of_the_root_protects_the_pointer_only() {
+        let (_elsewhere, other) = tree(&REPOSITORY);
+        let pointer = format!(".git: gitdir: {}\n", other.join(".git").display());
+        let (_folder, root) = tree(&[&pointer]);
+        assert_eq!(Protected::below(&root).present, [root.join(".git")]);
+    }
+
+    #[test]
+    fn linked_hooks_keep_the_whole_git_folder_as_it_is_and_their_target_too() {
+        let (_folder, root) = tree(&[
+            ".git/HEAD",
+            ".git/config",
+            "shared/hooks/pre-commit",
+            ".git/hooks -> ../shared/hooks",
+        ]);
+        let found = Protected::below(&root);
+        assert_eq!(names(&root, &found.present), [".git", "shared/hooks"]);
+    }
+
+    #[test]
+    fn a_bare_repository_is_one_under_any_name() {
+        let (_folder, root) =
+            tree(&["x.git/HEAD", "x.git/config", "x.git/objects/", "x.git/refs/"]);
+        let found = Protected::below(&root);
+        assert_eq!(names(&root, &found.present), ["x.git/config"]);
+        assert!(found.absent.contains(&root.join("x.git/hooks")));
+    }
+
+    #[test]
+    fn links_are_not_followed_while_looking() {
+        let (_elsewhere, other) = tree(&["deep/.vscode/"]);
+        let link = format!("out -> {}", other.display());
+        let (_folder, root) = tree(&[&link]);
+        assert_eq!(Protected::below(&root).present, Vec::<PathBuf>::new());
+    }
+}
