@@ -1,14 +1,4 @@
 //! What the model wire costs: a streamed answer, a long request and the next one, and memory.
-//!
-//! `cargo bench -p bridle-model` prints figures beside their targets and judges none; with `quick`
-//! it does so on fewer runs.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    unsafe_code,
-    reason = "a program for the people who work on the wires; it counts what it allocates"
-)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write as _;
@@ -26,6 +16,8 @@ use bridle_session::{
     TurnStart, UnixMillis, Usage, UserMessage, UserSource,
 };
 use serde_json::value::RawValue;
+
+use crate::figures::{millis, say};
 
 /// Bytes of a token, about.
 const TOKEN: usize = 4;
@@ -53,12 +45,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn main() {
+pub(crate) fn run(quick: bool) {
     let start = Instant::now();
     Catalogue::builtin();
     say("the catalogue, read once at the start", millis(start.elapsed()), "");
-    // Cargo passes `--bench` too.
-    let quick = std::env::args().any(|argument| argument == "quick");
     let runs = if quick { 5 } else { 50 };
     for route in ["anthropic/claude-opus-5-5", "deepseek/deepseek-flash"] {
         let adapter = adapter(route);
@@ -71,10 +61,6 @@ fn main() {
     client();
 }
 
-fn say(what: &str, figure: impl std::fmt::Display, target: &str) {
-    println!("{what:<60}{figure:>20}   {target}");
-}
-
 fn best<T>(runs: u32, mut run: impl FnMut() -> T) -> Duration {
     let time = |_| {
         let start = Instant::now();
@@ -82,10 +68,6 @@ fn best<T>(runs: u32, mut run: impl FnMut() -> T) -> Duration {
         start.elapsed()
     };
     (0..runs).map(time).min().unwrap()
-}
-
-fn millis(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
 fn adapter(route: &str) -> AnthropicAdapter {

@@ -1,13 +1,5 @@
 //! What the parts cost: composing the process, opening a session's scope with every row of it, and
 //! a hook point.
-//!
-//! `cargo bench -p bridle` prints figures beside their targets and judges none.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a program for the people who work on it"
-)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,13 +13,15 @@ use bridle_compose::{
 };
 use bridle_session::{Spending, StepNumber, TurnNumber};
 
+use crate::figures::say;
+
 /// How often each is done; the median counts.
 const ROUNDS: usize = 200;
 
 /// Passages through a hook point in one round.
 const PASSAGES: u32 = 10_000;
 
-fn main() {
+pub(crate) fn run() {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -104,7 +98,7 @@ async fn passages(passage: &Passage) -> Vec<Duration> {
 fn print(what: &str, times: &mut [Duration], target: &str) {
     times.sort_unstable();
     let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
-    println!("{what:<40} {:>10?} (99 %: {:?})   {target}", at(50), at(99));
+    say(what, format!("{:?} (99 %: {:?})", at(50), at(99)), target);
 }
 
 /// Listens at `pre-step` and changes nothing.

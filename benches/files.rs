@@ -1,15 +1,5 @@
 //! What the file tools take, from a call's plan to its result: a search of a large tree beside `rg`
 //! in the same run, a read of a large file, an edit of a very large one.
-//!
-//! `cargo bench -p bridle-toolkit` prints figures beside their targets and judges none;
-//! `cargo bench -p bridle-toolkit -- quick` does the same with fewer rounds.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "a program for the people who work on the tools"
-)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,6 +14,8 @@ use bridle_world::files::ContentHash;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::figures::{median, millis, say};
+
 /// Files of the tree, in folders of a hundred.
 const FILES: usize = 40_000;
 /// Lines of each of them, of about 40 bytes.
@@ -31,9 +23,7 @@ const LINES: usize = 80;
 /// One file in so many has the rare word.
 const RARE: usize = 2_000;
 
-fn main() {
-    // Cargo passes `--bench` too.
-    let quick = std::env::args().any(|argument| argument == "quick");
+pub(crate) fn run(quick: bool) {
     let rounds = if quick { 5 } else { 15 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -45,19 +35,6 @@ fn main() {
         reads(&tools, rounds * 4).await;
         edits(&tools, rounds * 2).await;
     });
-}
-
-fn say(what: &str, figure: impl std::fmt::Display, target: &str) {
-    println!("{what:<48}{figure:>32}   {target}");
-}
-
-fn millis(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// Writes the tree that is searched.

@@ -1,14 +1,5 @@
 //! What a turn costs beside its model: the harness of one turn with its flushes, each piece of a
 //! long answer, and the beginning of a turn in a long session.
-//!
-//! `cargo bench -p bridle-agent` prints figures beside their targets and judges none;
-//! `cargo bench -p bridle-agent -- quick` does the same with a tenth of the rounds.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a program for the people who work on the agent"
-)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,12 +20,12 @@ use futures::stream::{BoxStream, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::figures::{millis, say};
+
 /// The deltas of a long answer.
 const DELTAS: usize = 20_000;
 
-fn main() {
-    // Cargo passes `--bench` too.
-    let quick = std::env::args().any(|argument| argument == "quick");
+pub(crate) fn run(quick: bool) {
     let rounds = if quick { 30 } else { 300 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -58,14 +49,6 @@ fn main() {
         let figure = format!("{} more ({ratio:.2} times)", millis(more));
         say("a turn behind 10,000 events", figure, "<= 2 ms more");
     });
-}
-
-fn say(what: &str, figure: impl std::fmt::Display, target: &str) {
-    println!("{what:<48}{figure:>32}   {target}");
-}
-
-fn millis(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
 fn header() -> Header {

@@ -1,15 +1,5 @@
 //! What sessions cost: one long one written, opened and read at its end, many listed, and the same
 //! events in SQLite beside it.
-//!
-//! `cargo bench -p bridle-store` prints figures beside their targets and judges none;
-//! `cargo bench -p bridle-store -- quick` does the same with a hundredth of the data in seconds.
-
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    clippy::indexing_slicing,
-    reason = "a program for the people who work on the store"
-)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,12 +14,12 @@ use bridle_store::{FileStore, SearchQuery, SessionStore as _};
 use fastrand::Rng;
 use rusqlite::Connection;
 
+use crate::figures::{millis, say};
+
 /// Events between two flushes.
 const BATCH: usize = 20;
 
-fn main() {
-    // Cargo passes `--bench` too.
-    let quick = std::env::args().any(|argument| argument == "quick");
+pub(crate) fn run(quick: bool) {
     let (events, sessions) = if quick { (500, 100) } else { (10_000, 2_000) };
     let folder = tempfile::tempdir().unwrap();
     let mut rng = Rng::with_seed(7);
@@ -42,14 +32,6 @@ fn main() {
     derive(&mut rng);
     beside(&folder.path().join("events.sqlite"), &lines, ours, bytes);
     list(&folder.path().join("many"), sessions, &mut rng);
-}
-
-fn say(what: &str, figure: impl std::fmt::Display, target: &str) {
-    println!("{what:<48}{figure:>32}   {target}");
-}
-
-fn millis(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
 fn megabytes(bytes: u64) -> String {
