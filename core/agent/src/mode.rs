@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::Access;
+use crate::tool::{Access, Confinement};
 
 /// What a session may do without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -65,12 +65,14 @@ impl Mode {
     }
 }
 
-/// Whether commands can be confined on this machine.
+/// How far a command can be confined where it would run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sandboxing {
-    /// A sandbox works.
-    Available,
-    /// There is none.
+    /// As far as is promised.
+    Full,
+    /// It cannot write outside its workspace, but protected files in it and keys are in its reach.
+    Partial,
+    /// Not at all.
     Unavailable,
 }
 
@@ -110,12 +112,12 @@ impl Ruling {
 impl Mode {
     /// Rules on a call that would touch `accesses`: deny beats ask beats allow. A call that
     /// touches nothing is allowed.
-    pub fn rule(self, accesses: &[Access], sandboxing: Sandboxing) -> Ruling {
-        let rulings = accesses.iter().map(|access| self.rule_one(access, sandboxing));
+    pub fn rule(self, accesses: &[Access]) -> Ruling {
+        let rulings = accesses.iter().map(|access| self.rule_one(access));
         rulings.fold(Ruling::Allow, Ruling::strictest)
     }
 
-    fn rule_one(self, access: &Access, sandboxing: Sandboxing) -> Ruling {
+    fn rule_one(self, access: &Access) -> Ruling {
         match (self, access) {
             (Self::Plan, Access::LeavePlan) => Ruling::Ask(Vec::new()),
             (_, Access::LeavePlan) => Ruling::Deny(format!(
@@ -133,10 +135,10 @@ impl Mode {
             (Self::ReadOnly | Self::Plan, Access::External { .. }) => {
                 self.deny("tools of MCP servers may not be used")
             }
-            (Self::ReadOnly | Self::Plan, Access::Run { network, unconfined, .. }) => {
+            (Self::ReadOnly | Self::Plan, Access::Run { network, unconfined, sandboxing, .. }) => {
                 if *network || *unconfined {
                     self.deny("a command may neither use the network nor leave the sandbox")
-                } else if sandboxing == Sandboxing::Unavailable {
+                } else if *sandboxing == Sandboxing::Unavailable {
                     self.deny("commands may run only in a sandbox, and none works on this machine")
                 } else {
                     Ruling::Allow
@@ -149,8 +151,8 @@ impl Mode {
                 path.display()
             )),
             (_, Access::External { server }) => ask(format!("uses the MCP server {server}")),
-            (_, Access::Run { network, unconfined, reason, .. }) => {
-                self.rule_command(*network, *unconfined, reason.as_deref(), sandboxing)
+            (_, Access::Run { network, unconfined, reason, sandboxing, .. }) => {
+                self.rule_command(*network, *unconfined, reason.as_deref(), *sandboxing)
             }
         }
     }
@@ -164,10 +166,10 @@ impl Mode {
         sandboxing: Sandboxing,
     ) -> Ruling {
         let mut texts = Vec::new();
-        if sandboxing == Sandboxing::Unavailable {
-            texts.push("runs without a sandbox".to_owned());
-        } else if unconfined {
-            texts.push("asks to leave the sandbox".to_owned());
+        match sandboxing {
+            Sandboxing::Unavailable => texts.push("runs without a sandbox".to_owned()),
+            _ if unconfined => texts.push("asks to leave the sandbox".to_owned()),
+            Sandboxing::Full | Sandboxing::Partial => {}
         }
         if network {
             texts.push("asks for the network".to_owned());
@@ -175,8 +177,31 @@ impl Mode {
         if texts.is_empty() && self == Self::Auto {
             return Ruling::Allow;
         }
+        if sandboxing == Sandboxing::Partial && !unconfined {
+            texts.push("runs in a sandbox that protects neither `.git` nor your keys".to_owned());
+        }
         texts.extend(reason.map(|reason| format!("the model's reason: {}", quoted(reason))));
         Ruling::Ask(texts)
+    }
+
+    /// How a command that may run in this mode is confined, when it touches `accesses`.
+    pub(crate) fn confinement(self, accesses: &[Access]) -> Confinement {
+        let mut confinement = match self {
+            Self::FullAccess => return Confinement::Unconfined,
+            // What these modes let run asked for nothing more.
+            Self::ReadOnly | Self::Plan => return Confinement::ReadOnly,
+            Self::Ask | Self::Auto => Confinement::Workspace { network: false },
+        };
+        for access in accesses {
+            let Access::Run { network, unconfined, sandboxing, .. } = access else { continue };
+            if *unconfined || *sandboxing == Sandboxing::Unavailable {
+                return Confinement::Unconfined;
+            }
+            if *network {
+                confinement = Confinement::Workspace { network: true };
+            }
+        }
+        confinement
     }
 
     fn deny(self, what: &str) -> Ruling {
@@ -211,15 +236,15 @@ fn ask(text: String) -> Ruling {
 mod tests {
     use super::*;
 
-    fn run(network: bool, unconfined: bool) -> Access {
-        Access::Run { command: "ls".to_owned(), network, unconfined, reason: None }
+    fn run(network: bool, unconfined: bool, sandboxing: Sandboxing) -> Access {
+        Access::Run { command: "ls".to_owned(), network, unconfined, reason: None, sandboxing }
     }
 
     /// One letter per mode in the order of `Mode::ALL`: allow, ask, deny.
-    fn row(access: &Access, sandboxing: Sandboxing) -> String {
+    fn row(access: &Access) -> String {
         Mode::ALL
             .into_iter()
-            .map(|mode| match mode.rule(std::slice::from_ref(access), sandboxing) {
+            .map(|mode| match mode.rule(std::slice::from_ref(access)) {
                 Ruling::Allow => 'a',
                 Ruling::Ask(_) => '?',
                 Ruling::Deny(_) | Ruling::Cancel => 'd',
@@ -229,31 +254,59 @@ mod tests {
 
     #[test]
     fn the_table_of_the_design_holds() {
-        use Sandboxing::{Available, Unavailable};
+        use Sandboxing::{Full, Partial, Unavailable};
         let place = std::path::PathBuf::from("/x");
         let external = Access::External { server: "s".into() };
-        for (access, available, unavailable) in [
-            (Access::ReadInside(place.clone()), "aaaaa", "aaaaa"),
-            (Access::ReadOutside(place.clone()), "????a", "????a"),
-            (Access::WriteInside(place.clone()), "dd?aa", "dd?aa"),
-            (Access::WriteOutside(place), "dd??a", "dd??a"),
-            (run(false, false), "aa?aa", "dd??a"),
-            (run(true, false), "dd??a", "dd??a"),
-            (run(false, true), "dd??a", "dd??a"),
-            (external, "dd??a", "dd??a"),
-            (Access::LeavePlan, "d?ddd", "d?ddd"),
+        for (access, letters) in [
+            (Access::ReadInside(place.clone()), "aaaaa"),
+            (Access::ReadOutside(place.clone()), "????a"),
+            (Access::WriteInside(place.clone()), "dd?aa"),
+            (Access::WriteOutside(place), "dd??a"),
+            (run(false, false, Full), "aa?aa"),
+            (run(false, false, Partial), "aa?aa"),
+            (run(false, false, Unavailable), "dd??a"),
+            (run(true, false, Full), "dd??a"),
+            (run(true, false, Unavailable), "dd??a"),
+            (run(false, true, Full), "dd??a"),
+            (run(false, true, Unavailable), "dd??a"),
+            (external, "dd??a"),
+            (Access::LeavePlan, "d?ddd"),
         ] {
-            assert_eq!(row(&access, Available), available, "{access:?}");
-            assert_eq!(row(&access, Unavailable), unavailable, "{access:?} without a sandbox");
+            assert_eq!(row(&access), letters, "{access:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_is_what_the_mode_and_the_question_were() {
+        use Confinement::{ReadOnly, Unconfined, Workspace};
+        use Sandboxing::{Full, Partial, Unavailable};
+        let workspace = |network| Workspace { network };
+        for (access, granted) in [
+            (
+                run(false, false, Full),
+                [ReadOnly, ReadOnly, workspace(false), workspace(false), Unconfined],
+            ),
+            (
+                run(true, false, Partial),
+                [ReadOnly, ReadOnly, workspace(true), workspace(true), Unconfined],
+            ),
+            (run(true, true, Full), [ReadOnly, ReadOnly, Unconfined, Unconfined, Unconfined]),
+            (
+                run(false, false, Unavailable),
+                [ReadOnly, ReadOnly, Unconfined, Unconfined, Unconfined],
+            ),
+        ] {
+            let given = Mode::ALL.map(|mode| mode.confinement(std::slice::from_ref(&access)));
+            assert_eq!(given, granted, "{access:?}");
         }
     }
 
     #[test]
     fn the_strictest_access_decides() {
-        let accesses =
-            [Access::ReadInside("/x".into()), Access::WriteInside("/x".into()), run(true, false)];
-        assert!(matches!(Mode::Plan.rule(&accesses, Sandboxing::Available), Ruling::Deny(_)));
-        let Ruling::Ask(texts) = Mode::Ask.rule(&accesses, Sandboxing::Unavailable) else {
+        let run = run(true, false, Sandboxing::Unavailable);
+        let accesses = [Access::ReadInside("/x".into()), Access::WriteInside("/x".into()), run];
+        assert!(matches!(Mode::Plan.rule(&accesses), Ruling::Deny(_)));
+        let Ruling::Ask(texts) = Mode::Ask.rule(&accesses) else {
             panic!("must ask");
         };
         assert_eq!(texts, ["runs without a sandbox", "asks for the network"]);
@@ -264,8 +317,9 @@ mod tests {
         let lines = "\n".repeat(40) + &"x".repeat(3000);
         let reason = Some(format!("list\n\n```sh\nls -l\n```\n{lines}"));
         let command = "ls".to_owned();
-        let access = Access::Run { command, network: false, unconfined: false, reason };
-        let Ruling::Ask(texts) = Mode::Ask.rule(&[access], Sandboxing::Unavailable) else {
+        let sandboxing = Sandboxing::Full;
+        let access = Access::Run { command, network: false, unconfined: false, reason, sandboxing };
+        let Ruling::Ask(texts) = Mode::Ask.rule(&[access]) else {
             panic!("must ask");
         };
         let reason = texts.last().unwrap();
@@ -275,10 +329,16 @@ mod tests {
 
     #[test]
     fn a_question_about_an_unconfined_command_says_so_first() {
-        let Ruling::Ask(texts) = Mode::Auto.rule(&[run(false, false)], Sandboxing::Unavailable)
-        else {
-            panic!("must ask");
+        let asked = |run| match Mode::Ask.rule(&[run]) {
+            Ruling::Ask(texts) => texts,
+            other => panic!("must ask: {other:?}"),
         };
-        assert_eq!(texts.first().map(String::as_str), Some("runs without a sandbox"));
+        let first = |run| asked(run).first().cloned().unwrap_or_default();
+        assert_eq!(first(run(true, false, Sandboxing::Unavailable)), "runs without a sandbox");
+        assert_eq!(first(run(true, true, Sandboxing::Full)), "asks to leave the sandbox");
+        assert_eq!(first(run(true, false, Sandboxing::Full)), "asks for the network");
+        let partial = "runs in a sandbox that protects neither `.git` nor your keys";
+        assert_eq!(first(run(false, false, Sandboxing::Partial)), partial);
+        assert_eq!(first(run(false, false, Sandboxing::Full)), "");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::display::ToolKind;
 use crate::hooks::CallInfo;
-use crate::mode::{Ruling, Sandboxing};
+use crate::mode::Ruling;
 use crate::rules::{Effect, Rule, Rules, RulesConfig};
 use crate::tool::Access;
 
@@ -43,8 +43,6 @@ pub trait CallGuard: Send + Sync + 'static {
 /// The table of the modes, and the rules that a user puts beside it.
 #[derive(Clone, Debug)]
 pub struct ModeTable {
-    /// Whether commands can be confined.
-    pub sandboxing: Sandboxing,
     /// The user's rules.
     pub rules: Rules,
 }
@@ -60,7 +58,7 @@ impl PermissionPolicy for ModeTable {
 impl ModeTable {
     /// A rule refuses or asks whatever the mode says; it allows only what the mode asks about.
     fn rule_one(&self, call: &CallInfo, access: &Access) -> Judgement {
-        let mode = call.mode.rule(std::slice::from_ref(access), self.sandboxing);
+        let mode = call.mode.rule(std::slice::from_ref(access));
         let searches = call.display.kind == ToolKind::Search;
         let rule = self.rules.strongest(&call.name, access, searches);
         match (mode, rule) {
@@ -144,8 +142,7 @@ impl Plugin for PermissionModes {
     ) -> Result<(), ActivateError> {
         let rules =
             Rules::new(&config).map_err(|error| ActivateError::Unable(error.to_string()))?;
-        // Nothing here confines commands yet, so the table says of each one that it is not.
-        let table = ModeTable { sandboxing: Sandboxing::Unavailable, rules };
+        let table = ModeTable { rules };
         Ok(setup.provide::<dyn PermissionPolicy>(Arc::new(table))?)
     }
 }

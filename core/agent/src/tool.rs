@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::display::Display;
+use crate::mode::Sandboxing;
 
 /// Something the model can call.
 #[async_trait]
@@ -133,31 +134,37 @@ impl Progress {
 /// Permission for exactly one call. Only the gate of this crate makes one; `run` consumes it.
 #[derive(Debug)]
 pub struct Grant {
-    /// The command may use the network.
-    network: bool,
-    /// The command may run outside any sandbox.
-    unconfined: bool,
+    confinement: Confinement,
+}
+
+/// How a command that may run is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confinement {
+    /// It changes nothing, and has no network.
+    ReadOnly,
+    /// It changes the workspace.
+    Workspace {
+        /// Whether it has the network.
+        network: bool,
+    },
+    /// Not at all.
+    Unconfined,
 }
 
 impl Grant {
-    pub(crate) fn new(network: bool, unconfined: bool) -> Self {
-        Self { network, unconfined }
+    pub(crate) fn new(confinement: Confinement) -> Self {
+        Self { confinement }
     }
 
-    /// Whether a command may use the network.
-    pub fn network(&self) -> bool {
-        self.network
-    }
-
-    /// Whether a command may run outside any sandbox.
-    pub fn unconfined(&self) -> bool {
-        self.unconfined
+    /// How the command is to be confined, where the call is one.
+    pub fn confinement(&self) -> Confinement {
+        self.confinement
     }
 
     /// A grant for tests of a tool's body outside the driver. Not for product code.
     #[doc(hidden)]
     pub fn for_tests() -> Self {
-        Self::new(true, true)
+        Self::new(Confinement::Unconfined)
     }
 }
 
@@ -182,6 +189,8 @@ pub enum Access {
         unconfined: bool,
         /// Why, in the model's words.
         reason: Option<String>,
+        /// Whether its host can confine it.
+        sandboxing: Sandboxing,
     },
     /// Presents a plan; a yes ends the planning.
     LeavePlan,

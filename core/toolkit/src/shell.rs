@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Display, Grant, PlannedCall, PreStep, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
+    Access, Display, Grant, PlannedCall, PreStep, Sandboxing, Tool, ToolContext, ToolFailure,
+    ToolKind, ToolOutcome,
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
@@ -228,12 +228,13 @@ impl PlannedCall for PlannedShell {
             network: self.needs.contains(&Need::Network),
             unconfined: self.needs.contains(&Need::Unconfined),
             reason: self.reason.clone(),
+            // Nothing is confined until there is a sandbox.
+            sandboxing: Sandboxing::Unavailable,
         }]
     }
 
     async fn run(
         self: Box<Self>,
-        // Nothing is confined until there is a sandbox, so nothing is granted beyond the call.
         _: Grant,
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {

@@ -46,7 +46,7 @@ impl Driver {
             return Ok(Passage::Refuse(Box::new(aborted_before())));
         }
         let passage = match self.ruling(call, token).await? {
-            Ruling::Allow => Passage::Run(grant(&call.accesses)),
+            Ruling::Allow => Passage::Run(self.grant(call)),
             Ruling::Deny(reason) => Passage::Refuse(denied(reason)),
             Ruling::Ask(specials) => self.ask(call, &specials, token).await?,
             Ruling::Cancel if token.is_cancelled() => Passage::Refuse(Box::new(aborted_before())),
@@ -130,6 +130,11 @@ impl Driver {
         })))
     }
 
+    /// Exactly what the accesses that were shown need in the mode in force now.
+    fn grant(&self, call: &CallInfo) -> Grant {
+        Grant::new(self.mode.confinement(&call.accesses))
+    }
+
     /// Why a call may not run any more that could when it was planned: the mode may have become
     /// stricter while a person was asked.
     fn forbidden_by_now(&self, call: &CallInfo) -> Option<String> {
@@ -151,7 +156,7 @@ impl Driver {
         token: &CancellationToken,
     ) -> Result<Passage, Halt> {
         if Plant::ReusedPermission.is_in() && self.has_said_yes() {
-            return Ok(Passage::Run(grant(&call.accesses)));
+            return Ok(Passage::Run(self.grant(call)));
         }
         let display = question_display(call.display.clone(), specials);
         let title = display.title.clone();
@@ -192,7 +197,7 @@ impl Driver {
             return Ok(Passage::Refuse(denied(reason)));
         }
         Ok(match answer {
-            Answer::AllowOnce => Passage::Run(grant(&call.accesses)),
+            Answer::AllowOnce => Passage::Run(self.grant(call)),
             Answer::Cancelled => {
                 // A client that answers "cancelled" means the turn.
                 self.control.cancel("client");
@@ -265,17 +270,6 @@ async fn put(approver: Option<Arc<dyn Approver>>, question: Question) -> Answer 
         Some(approver) => approver.ask(question).await,
         None => Answer::NoApprover,
     }
-}
-
-/// Exactly what the accesses that were shown need.
-fn grant(accesses: &[Access]) -> Grant {
-    let mut wants = (false, false);
-    for access in accesses {
-        if let Access::Run { network, unconfined, .. } = access {
-            wants = (wants.0 || *network, wants.1 || *unconfined);
-        }
-    }
-    Grant::new(wants.0, wants.1)
 }
 
 fn denied(message: String) -> Box<ToolFailure> {

@@ -4,7 +4,7 @@ use bridle_session::ToolCallId;
 
 use super::*;
 use crate::display::Display;
-use crate::mode::Mode;
+use crate::mode::{Mode, Sandboxing};
 
 fn rules(lines: &[&str]) -> ModeTable {
     let mut config = RulesConfig::default();
@@ -17,7 +17,7 @@ fn rules(lines: &[&str]) -> ModeTable {
         };
         list.push(rule.to_owned());
     }
-    ModeTable { sandboxing: Sandboxing::Unavailable, rules: Rules::new(&config).unwrap() }
+    ModeTable { rules: Rules::new(&config).unwrap() }
 }
 
 fn judge(table: &ModeTable, mode: Mode, accesses: Vec<Access>) -> (char, Option<String>) {
@@ -38,7 +38,8 @@ fn write(path: &str) -> Access {
 }
 
 fn run(command: &str, network: bool) -> Access {
-    Access::Run { command: command.to_owned(), network, unconfined: false, reason: None }
+    let (command, sandboxing) = (command.to_owned(), Sandboxing::Unavailable);
+    Access::Run { command, network, unconfined: false, reason: None, sandboxing }
 }
 
 /// One letter per mode in the order of `Mode::ALL`.
@@ -87,8 +88,7 @@ fn the_rule_that_decided_is_named() {
 #[test]
 fn rules_that_could_not_be_read_let_nothing_through() {
     let config = RulesConfig { faulty: true, ..RulesConfig::default() };
-    let table =
-        ModeTable { sandboxing: Sandboxing::Unavailable, rules: Rules::new(&config).unwrap() };
+    let table = ModeTable { rules: Rules::new(&config).unwrap() };
     assert_eq!(row(&table, &write("/w/a")), "dd???");
     assert_eq!(row(&table, &Access::ReadInside("/w/a".into())), "aaaaa");
     assert_eq!(row(&table, &Access::ReadOutside("/w/a".into())), "?????");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bridle_agent::{Access, Answer, Mode, Tool, ToolFailure, TurnOutcome};
+use bridle_agent::{Access, Answer, Mode, Sandboxing, Tool, ToolFailure, TurnOutcome};
 use expect_test::expect;
 use tokio::sync::Barrier;
 
@@ -109,6 +109,7 @@ async fn a_question_says_what_is_special_first() {
             network: true,
             unconfined: false,
             reason: Some("to fetch".into()),
+            sandboxing: Sandboxing::Unavailable,
         },
         ok,
     );

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bridle_agent::{
-    Access, Display, Grant, Observed, Progress, RESULT_LIMIT, ToolContext, ToolFailure, ToolKind,
+    Access, Display, Grant, Observed, Progress, RESULT_LIMIT, Sandboxing, ToolContext, ToolFailure,
+    ToolKind,
 };
 use bridle_compose::{Clock, Sleep, SystemClock};
 use bridle_session::{BlobRef, ToolErrorCode};
@@ -165,6 +166,7 @@ async fn needs_and_reason_reach_the_gate() {
             network,
             unconfined,
             reason: reason.map(str::to_owned),
+            sandboxing: Sandboxing::Unavailable,
         }]
     };
     assert_eq!(

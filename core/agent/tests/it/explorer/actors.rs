@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use bridle_agent::{
     Access, Answer, Approver, Concurrency, Display, Grant, OnRequest, OnRequestError, OnStream,
-    PlannedCall, PreStep, Question, RequestFailed, RequestInput, Ruling, SessionChange,
+    PlannedCall, PreStep, Question, RequestFailed, RequestInput, Ruling, Sandboxing, SessionChange,
     SessionEvent, StepDecision, StepInput, StoppingTurn, StreamInput, Tool, ToolContext,
     ToolFailure, ToolKind, ToolOutcome, ToolPost, ToolPre, ToolRun, TurnStopping, Verdict,
 };
@@ -128,8 +128,13 @@ struct SceneCall {
 }
 
 pub(super) fn tools(scene: &Scene) -> Vec<Arc<dyn Tool>> {
-    let run =
-        Access::Run { command: "run".into(), network: false, unconfined: false, reason: None };
+    let run = Access::Run {
+        command: "run".into(),
+        network: false,
+        unconfined: false,
+        reason: None,
+        sandboxing: Sandboxing::Unavailable,
+    };
     let put = Access::WriteInside("/ws/x".into());
     [("look", Access::ReadInside("/ws".into())), ("put", put), ("run", run)]
         .map(|(name, access)| {
