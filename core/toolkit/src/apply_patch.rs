@@ -104,7 +104,7 @@ struct Part {
 enum Action {
     Create { place: Version, bytes: Vec<u8> },
     Remove { snapshot: Snapshot },
-    Write { snapshot: Snapshot, base: String, bytes: Vec<u8>, to: Option<(Target, Version)> },
+    Write { snapshot: Snapshot, bytes: Vec<u8>, to: Option<(Target, Version)> },
 }
 
 fn prepare(
@@ -135,20 +135,19 @@ fn prepare(
     let snapshot = target.read_for_change(MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
     target.require_seen(snapshot.hash)?;
     let text = Text::parse(&snapshot.bytes).map_err(|why| failed(target, why.to_string()))?;
-    let base = text.body.clone().into_owned();
-    let (body, step) = patched(&base, &hunks).map_err(|why| failed(target, why))?;
-    let bytes = text.with_body(&body).map_err(|why| target.unencodable(&why))?;
-    let change = Change::between(&target.path, &base, &body);
+    let (body, step) = patched(&text.body, &hunks).map_err(|why| failed(target, why))?;
+    let change = Change::between(&target.path, &text.body, &body);
     let to = match to {
         Some(path) => {
             let to = Target::resolve_entry(world, &path)?;
             let place = to.files().anchor(&to.path).map_err(|error| to.failure(&error))?;
             Some((to, place))
         }
-        None if body == base => return Err(failed(target, "it changes nothing".to_owned())),
+        None if text.body == body => return Err(failed(target, "it changes nothing".to_owned())),
         None => None,
     };
-    let action = Action::Write { snapshot, base, bytes, to };
+    let bytes = text.with_body(body).map_err(|why| target.unencodable(&why))?;
+    let action = Action::Write { snapshot, bytes, to };
     Ok(Part { target: target.clone(), action, change, step })
 }
 
@@ -164,14 +163,14 @@ impl Part {
         let Target { path, .. } = &self.target;
         let files = self.target.files();
         match &self.action {
-            Action::Create { place, bytes } => self.target.write(place, "", bytes),
+            Action::Create { place, bytes } => self.target.write(place, &[], bytes),
             Action::Remove { snapshot } => {
                 files.remove(path, &snapshot.version).map_err(|e| self.target.failure(&e))
             }
-            Action::Write { snapshot, base, bytes, to: None } => {
-                self.target.write(&snapshot.version, base, bytes)
+            Action::Write { snapshot, bytes, to: None } => {
+                self.target.write(&snapshot.version, &snapshot.bytes, bytes)
             }
-            Action::Write { snapshot, bytes, to: Some((to, place)), .. } => {
+            Action::Write { snapshot, bytes, to: Some((to, place)) } => {
                 let moved = files.rename(path, &snapshot.version, &to.path, place);
                 moved.map_err(|error| self.target.failure(&error))?;
                 replace(files, to, &snapshot.bytes, bytes).map_err(|error| {
@@ -194,10 +193,10 @@ impl Part {
                 files.remove(path, &current(files, &self.target, bytes)?.version)
             }
             Action::Remove { snapshot } => files.write(path, &files.anchor(path)?, &snapshot.bytes),
-            Action::Write { snapshot, bytes, to: None, .. } => {
+            Action::Write { snapshot, bytes, to: None } => {
                 replace(files, &self.target, bytes, &snapshot.bytes)
             }
-            Action::Write { snapshot, bytes, to: Some((to, _)), .. } => {
+            Action::Write { snapshot, bytes, to: Some((to, _)) } => {
                 replace(files, to, bytes, &snapshot.bytes)?;
                 move_back(files, to, &snapshot.bytes, &self.target)
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bridle_agent::FileDiff;
 use bridle_world::path_text;
+use memchr::memchr_iter;
 use similar::{ChangeTag, DiffOp, TextDiff};
 
 /// Texts up to this size (bytes) are shown whole; of larger ones only the changes and the lines
@@ -94,7 +95,7 @@ fn differing<'a>(old: &'a str, new: &'a str) -> (usize, &'a str, &'a str) {
     let more = rest.enumerate().filter(|(_, byte)| **byte == b'\n').nth(CONTEXT_LINES);
     let cut = more.map_or(0, |(at, _)| tail - at - 1);
     let part = |text: &'a str| text.get(start..text.len() - cut).unwrap_or(text);
-    let before = old.bytes().take(start).filter(|byte| *byte == b'\n').count();
+    let before = memchr_iter(b'\n', old.as_bytes().get(..start).unwrap_or_default()).count();
     (before, part(old), part(new))
 }
 

@@ -105,8 +105,8 @@ fn prepare(target: &mut Target, edits: &[EditArgument]) -> Result<PlannedEdit, T
         .map_err(|problem| explain(&problem, target, &text.body, &replacements))?;
     Ok(PlannedEdit {
         change: Change::between(&target.path, &text.body, &applied.body),
-        bytes: text.with_body(&applied.body).map_err(|why| target.unencodable(&why))?,
-        base: text.body.clone().into_owned(),
+        bytes: text.with_body(applied.body).map_err(|why| target.unencodable(&why))?,
+        base: snapshot.bytes,
         version: snapshot.version,
         regions: applied.regions,
         steps: applied.steps,
@@ -171,7 +171,7 @@ pub(crate) struct Edited {
 struct PlannedEdit {
     target: Target,
     version: Version,
-    base: String,
+    base: Vec<u8>,
     bytes: Vec<u8>,
     change: Change,
     regions: usize,

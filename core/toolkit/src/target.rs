@@ -127,23 +127,23 @@ impl Target {
         Ok(snapshot)
     }
 
-    /// Writes what was computed on this version, whose text was `base`.
+    /// Writes what was computed on this version, which held `base`.
     ///
     /// # Errors
     /// `Failed`, with what has changed where that is why; nothing was written then.
     pub(crate) fn write(
         &self,
         version: &Version,
-        base: &str,
+        base: &[u8],
         bytes: &[u8],
     ) -> Result<(), ToolFailure> {
         let Err(error) = self.files().write(&self.path, version, bytes) else { return Ok(()) };
         let mut failure = self.failure(&error);
         if matches!(error, FileError::Stale(_) | FileError::Moved(_))
             && let Ok(now) = self.files().read(&self.path, base.len() as u64 + MAX_GROWN_BYTES)
-            && let Ok(now) = Text::parse(&now)
+            && let (Ok(base), Ok(now)) = (Text::parse(base), Text::parse(&now))
         {
-            let change = Change::between(&self.path, base, &now.body);
+            let change = Change::between(&self.path, &base.body, &now.body);
             failure.message.push_str(&format!(
                 " What has changed in it:\n{}",
                 fenced("diff", &change.unified)

@@ -4,7 +4,6 @@ use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
 use bridle_world::files::{ContentHash, FileError, Text, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
@@ -92,17 +91,16 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
     let body = unmarked.unwrap_or(&content);
     let line_ends = LineEnds::between(&old.body, body);
     let body = match line_ends {
-        LineEnds::Kept => Cow::Owned(body.replace('\n', "\r\n")),
-        _ => Cow::Borrowed(body),
+        LineEnds::Kept => body.replace('\n', "\r\n"),
+        _ => body.to_owned(),
     };
-    let body = body.as_ref();
     Ok(PlannedWrite {
-        change: Change::between(&target.path, &old.body, body),
-        base: old.body.clone().into_owned(),
-        version: snapshot.version,
+        change: Change::between(&target.path, &old.body, &body),
         effect: if old.body == body { Effect::None } else { Effect::Replaced },
-        line_ends,
         bytes: old.with_body(body).map_err(|why| target.unencodable(&why))?,
+        base: snapshot.bytes,
+        version: snapshot.version,
+        line_ends,
         target: target.clone(),
     })
 }
@@ -111,7 +109,7 @@ fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFai
     let anchor = target.files().anchor(&target.path).map_err(|error| target.failure(&error))?;
     Ok(PlannedWrite {
         change: Change::creation(&target.path, &content),
-        base: String::new(),
+        base: Vec::new(),
         version: anchor,
         effect: Effect::Created,
         line_ends: LineEnds::AsGiven,
@@ -136,7 +134,7 @@ pub(crate) struct Written {
 struct PlannedWrite {
     target: Target,
     version: Version,
-    base: String,
+    base: Vec<u8>,
     effect: Effect,
     bytes: Vec<u8>,
     change: Change,

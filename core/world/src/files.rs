@@ -10,6 +10,7 @@ mod folder;
 mod hash;
 mod lines;
 mod local;
+mod mark;
 mod open;
 mod read;
 mod relocate;
@@ -31,9 +32,10 @@ pub use folder::{Entry, EntryKind, Listing};
 pub use hash::ContentHash;
 pub use lines::{Line, LineLimits, LineWindow, Lines};
 pub use local::LocalFiles;
+pub use mark::FileMark;
 pub use text::{NotText, Text, Unencodable, looks_binary};
 
-pub(crate) use open::{is_reached_without_links, open_regular};
+pub(crate) use open::{is_reached_without_links, open_listed};
 pub(crate) use read::read;
 
 /// The files that a session works on. A provider may hold other text than the disk (the unsaved

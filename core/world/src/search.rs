@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use content::{ContentFound, ContentQuery, Hit, Pattern, search_content};
 pub use names::{NamesFound, NamesQuery, search_names};
-pub use survey::{FileMark, Survey, survey};
+pub use survey::{Survey, survey};
 
 /// How long one search goes on.
 const MAX_TIME: Duration = Duration::from_secs(20);

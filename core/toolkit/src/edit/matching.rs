@@ -9,6 +9,8 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
+use memchr::memmem;
+
 use super::view::{Step, View, sought};
 
 /// The most places of an ambiguous text that are named.
@@ -172,14 +174,16 @@ fn locate(
 /// Where `wanted` begins. For one replacement overlapping places count, because each is a place
 /// that could be meant; for all of them they cannot be replaced together.
 fn occurrences(text: &str, wanted: &str, all: bool) -> Vec<usize> {
+    let finder = memmem::Finder::new(wanted);
+    let text = text.as_bytes();
     if all {
-        return text.match_indices(wanted).map(|(start, _)| start).collect();
+        return finder.find_iter(text).collect();
     }
     let step = wanted.chars().next().map_or(1, char::len_utf8);
     let mut found = Vec::new();
     let mut from = 0;
     while found.len() <= MAX_PLACES
-        && let Some(at) = text.get(from..).and_then(|rest| rest.find(wanted))
+        && let Some(at) = text.get(from..).and_then(|rest| finder.find(rest))
     {
         found.push(from + at);
         from += at + step;

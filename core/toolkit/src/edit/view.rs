@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 /// What does not count, from nothing upwards; each step takes in those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
@@ -40,9 +42,11 @@ impl<'a> View<'a> {
     /// The view of a whole text at a step from `LineEnds` on.
     pub(super) fn of(body: &'a str, step: Step) -> Self {
         if step <= Step::LineEnds {
-            let returns = body.match_indices("\r\n").enumerate();
-            let missing = returns.map(|(before, (at, _))| (at - before, before + 1)).collect();
-            return Self { text: with_line_feeds(body), missing };
+            let returns = memmem::find_iter(body.as_bytes(), "\r\n").enumerate();
+            let missing: Vec<_> = returns.map(|(before, at)| (at - before, before + 1)).collect();
+            let is_same = missing.is_empty();
+            let text = if is_same { body.into() } else { body.replace("\r\n", "\n").into() };
+            return Self { text, missing };
         }
         let mut view = View { text: Cow::Borrowed(""), missing: Vec::new() };
         let mut text = String::with_capacity(body.len());
@@ -83,7 +87,7 @@ impl<'a> View<'a> {
 /// line may go on there.
 pub(crate) fn sought(text: &str, step: Step) -> Cow<'_, str> {
     if step <= Step::LineEnds {
-        return with_line_feeds(text);
+        return View::of(text, step).text;
     }
     let head = text.rfind('\n').map_or(0, |at| at + 1);
     let (lines, rest) = text.split_at(head);
@@ -91,10 +95,6 @@ pub(crate) fn sought(text: &str, step: Step) -> Cow<'_, str> {
     let as_shown = |c| if step == Step::LookAlikes { plain(c) } else { c };
     shown.extend(rest.chars().map(as_shown));
     Cow::Owned(shown)
-}
-
-pub(super) fn with_line_feeds(text: &str) -> Cow<'_, str> {
-    if text.contains("\r\n") { Cow::Owned(text.replace("\r\n", "\n")) } else { Cow::Borrowed(text) }
 }
 
 /// The character of ASCII that this one looks like.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bridle_agent::{Before, ChangedFile, Changes};
 use bridle_world::Roots;
-use bridle_world::files::{ContentHash, Files};
-use bridle_world::search::{FileMark, MAX_COLLECTED, survey};
+use bridle_world::files::{ContentHash, FileMark, Files};
+use bridle_world::search::{MAX_COLLECTED, survey};
 
 use super::{MAX_KEPT_BYTES, before};
 

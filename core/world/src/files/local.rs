@@ -6,12 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
 
+use super::open::open_regular;
 use super::read::Stamp;
 use super::relocate;
 use super::replace::{self, Anchor};
 use super::{
     ContentHash, FileError, Files, LineWindow, Lines, Listing, NotText, Snapshot, Text, Version,
-    folder, open_regular, read,
+    folder, read,
 };
 
 /// The largest file (bytes) that is read in an encoding other than UTF-8.

@@ -67,6 +67,16 @@ pub(crate) fn open_regular(path: &Path) -> Result<File, FileError> {
     Ok(File::from(file))
 }
 
+/// The same at once, for a path at which a listing has just shown a regular file. Opening does not
+/// wait, whatever is there by now, and a device, whose opening could do something, would have to be
+/// put there by root.
+pub(crate) fn open_listed(path: &Path) -> Result<(File, Stat), FileError> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = open_without_links(path, flags).map_err(|e| FileError::io(path, e))?;
+    let stat = require_regular(&file, path)?;
+    Ok((File::from(file), stat))
+}
+
 /// The metadata of an open regular file; an error names anything else.
 pub(super) fn require_regular(fd: impl AsFd, path: &Path) -> Result<Stat, FileError> {
     let stat = fstat(fd).map_err(|e| FileError::io(path, e))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::Stat;
 
 use super::open::{Identity, identity_of, open_regular, require_regular};
-use super::{ContentHash, FileError};
+use super::{ContentHash, FileError, FileMark};
 
 /// What a file was and held at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(super) struct Stamp {
     pub(super) hash: ContentHash,
     pub(super) len: u64,
     pub(super) links: u64,
+    /// From before it was read, so that what is written meanwhile changes it.
+    pub(super) mark: FileMark,
 }
 
 impl Stamp {
@@ -25,6 +27,7 @@ impl Stamp {
             hash: ContentHash::of(bytes),
             len: bytes.len() as u64,
             links: links(stat),
+            mark: FileMark::of(stat),
         }
     }
 }

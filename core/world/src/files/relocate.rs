@@ -1,7 +1,6 @@
 //! Taking a file away from its name: to another name, or for good.
 //!
-//! The content is compared with the version before and after: what turns out to be another file,
-//! or to have changed at the last moment, is put back.
+//! What turns out to be another file, or to hold something else than its version, is put back.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -20,7 +19,7 @@ use super::temporary::{free_name, hold};
 pub(super) fn remove(path: &Path, stamp: &Stamp) -> Result<(), FileError> {
     let target = Target::new(path, stamp)?;
     let (mut file, _) = target.open(OFlags::RDONLY)?;
-    target.check_content(&mut file)?;
+    target.check_mark(&mut file)?;
     // Under its temporary name a sweep must not take it for a leftover.
     hold(&file);
     took("check");
@@ -43,7 +42,7 @@ pub(super) fn rename(
 ) -> Result<(), FileError> {
     let target = Target::new(path, stamp)?;
     let (mut file, _) = target.open(OFlags::RDONLY)?;
-    target.check_content(&mut file)?;
+    target.check_mark(&mut file)?;
     let failed = |error| FileError::io(to, error);
     let (_, name) = split(to)?;
     let folder = enter(to, place)?;

@@ -4,8 +4,9 @@
 //! attributes, synced and exchanged with it; the folder is synced too, so that after a power cut
 //! either the old or the new content is there. Where a rename would lose something (other hard
 //! links, an owner we may not give, a folder we may not write) the file is written in place, which
-//! is not atomic. Before either, the content is compared once more with the version that the
-//! change was computed on; after an exchange the displaced file is, and is put back if it differs.
+//! is not atomic. Before a write in place the content is compared once more with the version that the
+//! change was computed on. Before an exchange only its mark is, if that is the same; after it the
+//! content of the displaced file is, which is put back if it differs.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -52,7 +53,7 @@ pub(super) fn create(path: &Path, anchor: &Anchor, bytes: &[u8]) -> Result<(), F
     let folder = enter(path, anchor)?;
     let mut temporary =
         Temporary::new(&folder, name, Mode::from_raw_mode(0o666)).map_err(failed)?;
-    temporary.write(bytes).map_err(|e| FileError::io(path, e))?;
+    temporary.write(bytes).and_then(|()| temporary.sync()).map_err(|e| FileError::io(path, e))?;
     temporary.publish_new().map_err(failed)?;
     sync_folder(&folder).map_err(failed)
 }
@@ -107,7 +108,8 @@ impl Target<'_> {
         if temporary.take_after(&current, &stat).is_err() {
             return Ok(false);
         }
-        self.check_content(&mut current)?;
+        temporary.sync().map_err(|e| FileError::io(self.path, e))?;
+        self.check_mark(&mut current)?;
         took("check");
         match temporary.exchange(&current) {
             Ok(()) => {
@@ -116,11 +118,14 @@ impl Target<'_> {
                     return Err(error);
                 }
             }
-            // The file system cannot exchange two names.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match temporary.publish_over() {
-                Err(Errno::BUSY) => return Ok(false),
-                result => result.map_err(|e| self.failed(e))?,
-            },
+            // The file system cannot exchange two names; nothing is looked at afterwards then.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                self.check_content(&mut current)?;
+                match temporary.publish_over() {
+                    Err(Errno::BUSY) => return Ok(false),
+                    result => result.map_err(|e| self.failed(e))?,
+                }
+            }
             // A bind-mounted file cannot be renamed over.
             Err(Errno::BUSY) => return Ok(false),
             Err(error) => return Err(self.failed(error)),

@@ -2,16 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io::Seek as _;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, Stat, fsync, openat};
+use rustix::fs::{Mode, OFlags, Stat, fstat, fsync, openat};
 use rustix::io::Errno;
 
 use super::open::{identity_of, open_folder, require_regular};
-use super::read::{Stamp, links, read_all};
+use super::read::{Stamp, links};
 use super::steps::took;
-use super::{ContentHash, FileError};
+use super::{ContentHash, FileError, FileMark};
 use crate::plant::Plant;
 
 /// The file at a name of an open folder, and what it has to be.
@@ -47,17 +48,24 @@ impl<'a> Target<'a> {
         Ok((File::from(fd), stat))
     }
 
-    pub(super) fn check_content(&self, file: &mut File) -> Result<(), FileError> {
-        let stale = || FileError::Stale(self.path.to_owned());
-        let bytes = read_all(file, self.path, self.stamp.len).map_err(|error| match error {
-            FileError::TooLarge { .. } => stale(),
-            error => error,
-        })?;
-        if ContentHash::of(&bytes) == self.stamp.hash { Ok(()) } else { Err(stale()) }
+    /// Checks that the file looks unchanged, and reads it only if it does not. This is for a change
+    /// that can be taken back when the content turns out to be another one afterwards.
+    pub(super) fn check_mark(&self, file: &mut File) -> Result<(), FileError> {
+        let stat = fstat(&*file).map_err(|e| self.failed(e))?;
+        if FileMark::of(&stat) == self.stamp.mark { Ok(()) } else { self.check_content(file) }
     }
 
-    /// Checks what was taken away from the target's name and is now at `name`: a file that was
-    /// changed after the last check must not be lost.
+    pub(super) fn check_content(&self, file: &mut File) -> Result<(), FileError> {
+        let hash = file.rewind().and_then(|()| ContentHash::of_rest(file, self.stamp.len));
+        match hash.map_err(|e| FileError::io(self.path, e))? {
+            Some(hash) if hash == self.stamp.hash => Ok(()),
+            _ => Err(FileError::Stale(self.path.to_owned())),
+        }
+    }
+
+    /// Checks by its content what was taken away from the target's name and is now at `name`: a
+    /// file that was changed after the last check, or in a way that its mark does not tell, must
+    /// not be lost.
     pub(super) fn check_displaced(&self, name: &OsStr) -> Result<(), FileError> {
         if Plant::NoSecondLook.is_in() {
             return Ok(());

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::fs::{
     AtFlags, Dir, FlockOperation, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags, fchmod,
-    fchown, fgetxattr, flistxattr, flock, fsetxattr, fstat, fsync, linkat, openat, renameat,
+    fchown, fgetxattr, flistxattr, flock, fsetxattr, fstat, linkat, openat, renameat,
     renameat_with, unlinkat,
 };
 use rustix::io::Errno;
@@ -69,7 +69,11 @@ impl<'a> Temporary<'a> {
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
+        self.file.write_all(bytes)
+    }
+
+    /// Makes everything that was given to the temporary durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
         if Plant::NoFileSync.is_in() {
             return Ok(());
         }
@@ -89,7 +93,7 @@ impl<'a> Temporary<'a> {
         if !Plant::NoMode.is_in() {
             fchmod(&self.file, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
         }
-        fsync(&self.file)
+        Ok(())
     }
 
     /// Changes names with the target, whose lock keeps a sweep away from it from here on. Dropping

@@ -107,15 +107,18 @@ impl<'a> Text<'a> {
     ///
     /// # Errors
     /// [`Unencodable`] for a character that the encoding does not have.
-    pub fn with_body(&self, body: &str) -> Result<Vec<u8>, Unencodable> {
+    pub fn with_body(&self, body: impl Into<String>) -> Result<Vec<u8>, Unencodable> {
+        let body = body.into();
         let encoded = match self.encoding {
-            Encoding::Utf8 => Cow::Borrowed(body.as_bytes()),
+            Encoding::Utf8 => body.into_bytes(),
             Encoding::Utf16Le => body.encode_utf16().flat_map(u16::to_le_bytes).collect(),
             Encoding::Utf16Be => body.encode_utf16().flat_map(u16::to_be_bytes).collect(),
-            Encoding::Legacy(encoding) => encode(encoding, body)
-                .map_err(|character| Unencodable { encoding: encoding.name(), character })?
-                .into(),
+            Encoding::Legacy(encoding) => encode(encoding, &body)
+                .map_err(|character| Unencodable { encoding: encoding.name(), character })?,
         };
+        if self.mark.is_empty() {
+            return Ok(encoded);
+        }
         Ok([self.mark, &encoded].concat())
     }
 }
@@ -205,7 +208,7 @@ mod tests {
         ] {
             let text = Text::parse(bytes).unwrap();
             assert_eq!((text.body.as_ref(), text.encoding()), ("a\r\n😀", Some(name)));
-            assert_eq!(text.with_body(&text.body).unwrap(), bytes);
+            assert_eq!(text.with_body(text.body.clone()).unwrap(), bytes);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Lines by content.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::walk::{Collector, PathGlobs, walk};
 use super::{MAX_FILE_BYTES, MAX_TIME, SearchError};
-use crate::files::open_regular;
+use crate::files::open_listed;
 
 /// The most memory (bytes) that a compiled pattern may take.
 const MAX_PATTERN_BYTES: usize = 10 * 1024 * 1024;
@@ -19,6 +20,9 @@ const MAX_PATTERN_BYTES: usize = 10 * 1024 * 1024;
 const MAX_LINE_CHARS: usize = 300;
 /// How many characters before a match are kept when a line is cut.
 const LEAD_CHARS: usize = 60;
+/// Files up to this size (bytes) are read at once. A searcher looks for a NUL in so many bytes of
+/// what it is given in one piece.
+const SMALL_BYTES: usize = 64 * 1024;
 
 /// What to look for.
 #[derive(Clone, Debug)]
@@ -90,7 +94,7 @@ pub fn search_content(
         Pattern::Literal(text) => builder.fixed_strings(true).build(text),
     }
     .map_err(|error| SearchError::Pattern(error.to_string()))?;
-    let searchers = Searchers { context: query.context, idle: Mutex::default() };
+    let readers = Readers { context: query.context, idle: Mutex::default() };
     let globs = PathGlobs::new(query.globs)?;
     let too_large = AtomicUsize::new(0);
     let found = walk(query.place, query.excluded, token, MAX_TIME, |entry, collector| {
@@ -99,7 +103,7 @@ pub fn search_content(
         if !regular || !globs.matches(query.place, path) {
             return;
         }
-        match search_file(path, &matcher, &searchers, collector, token) {
+        match search_file(path, &matcher, &readers, collector, token) {
             Ok(Searched::Whole) => {}
             Ok(Searched::TooLarge) => {
                 too_large.fetch_add(1, Ordering::Relaxed);
@@ -117,28 +121,68 @@ pub fn search_content(
     Ok(ContentFound { hits, shown, total, at_least: found.stopped, too_large })
 }
 
-/// Searchers that are used again, because of their buffers; one for each thread is ever made.
-struct Searchers {
+/// Readers that are used again, because of their buffers; one for each thread is ever made.
+struct Readers {
     context: usize,
-    idle: Mutex<Vec<Searcher>>,
+    idle: Mutex<Vec<Reader>>,
 }
 
-impl Searchers {
-    fn take(&self) -> Searcher {
+impl Readers {
+    fn take(&self) -> Reader {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.unwrap_or_else(|| {
-            SearcherBuilder::new()
+        idle.unwrap_or_else(|| Reader {
+            searcher: SearcherBuilder::new()
                 .binary_detection(BinaryDetection::quit(0))
                 .line_number(true)
                 .before_context(self.context)
                 .after_context(self.context)
-                .build()
+                .build(),
+            small: vec![0; SMALL_BYTES],
         })
     }
 
-    fn give_back(&self, searcher: Searcher) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(searcher);
+    fn give_back(&self, reader: Reader) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
     }
+}
+
+/// Searches one file after the other.
+struct Reader {
+    searcher: Searcher,
+    small: Vec<u8>,
+}
+
+impl Reader {
+    /// A small file is read at once: most files are, and each call into the kernel counts.
+    fn search(
+        &mut self,
+        mut file: File,
+        size: u64,
+        matcher: &RegexMatcher,
+        sink: HitSink<'_>,
+    ) -> io::Result<()> {
+        let small = usize::try_from(size).ok().and_then(|size| self.small.get_mut(..size));
+        // Some file systems call every file empty.
+        let Some(bytes) = small.filter(|bytes| !bytes.is_empty()) else {
+            return self.searcher.search_file(matcher, &file, sink);
+        };
+        let filled = read_full(&mut file, bytes)?;
+        self.searcher.search_slice(matcher, bytes.get(..filled).unwrap_or_default(), sink)
+    }
+}
+
+/// Fills the bytes from a file, as far as it goes.
+fn read_full(file: &mut File, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read(rest) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }
 
 /// Keeps so many matching lines and those beside them.
@@ -156,18 +200,19 @@ enum Searched {
 fn search_file(
     path: &Path,
     matcher: &RegexMatcher,
-    searchers: &Searchers,
+    readers: &Readers,
     collector: &Collector<Hit>,
     token: &CancellationToken,
 ) -> io::Result<Searched> {
-    let file = open_regular(path).map_err(io::Error::other)?;
-    if file.metadata()?.len() > MAX_FILE_BYTES {
+    let (file, stat) = open_listed(path).map_err(io::Error::other)?;
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
+    if size > MAX_FILE_BYTES {
         return Ok(Searched::TooLarge);
     }
     let sink = HitSink { path, matcher, collector, token };
-    let mut searcher = searchers.take();
-    let searched = searcher.search_file(matcher, &file, sink);
-    searchers.give_back(searcher);
+    let mut reader = readers.take();
+    let searched = reader.search(file, size, matcher, sink);
+    readers.give_back(reader);
     searched.map(|()| Searched::Whole)
 }
 

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use crate::files;
@@ -21,9 +20,14 @@ const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 /// The ignore files met so far, read on first need.
 #[derive(Default)]
 pub(super) struct Rules {
-    folders: RwLock<HashMap<PathBuf, Arc<FolderRules>>>,
+    folders: RwLock<HashMap<PathBuf, Chain>>,
 }
 
+/// What counts in a folder: its own rules and those above it, up to the top of the repository; the
+/// nearest first, without the folders that have none.
+type Chain = Arc<[Arc<Gitignore>]>;
+
+/// The rules of one folder alone.
 struct FolderRules {
     matcher: Option<Gitignore>,
     /// The top of a repository: ignore files above it do not count.
@@ -34,28 +38,25 @@ impl Rules {
     /// Whether a path is left out, given that no folder above it is. The nearest folder whose
     /// rules say something decides.
     pub(super) fn ignored(&self, path: &Path, is_folder: bool) -> bool {
-        for folder in path.ancestors().skip(1) {
-            let rules = self.of(folder);
-            match rules.matcher.as_ref().map(|matcher| matcher.matched(path, is_folder)) {
-                Some(Match::Ignore(_)) => return true,
-                Some(Match::Whitelist(_)) => return false,
-                Some(Match::None) | None if rules.top => return false,
-                Some(Match::None) | None => {}
-            }
-        }
-        false
+        let Some(folder) = path.parent() else { return false };
+        let chain = self.of(folder);
+        let mut said = chain.iter().map(|matcher| matcher.matched(path, is_folder));
+        said.find(|said| !said.is_none()).is_some_and(|said| said.is_ignore())
     }
 
-    fn of(&self, folder: &Path) -> Arc<FolderRules> {
+    fn of(&self, folder: &Path) -> Chain {
         let known = self.folders.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rules) = known.get(folder) {
-            return rules.clone();
+        if let Some(chain) = known.get(folder) {
+            return chain.clone();
         }
         drop(known);
-        let rules = Arc::new(FolderRules::read(folder));
+        let FolderRules { matcher, top } = FolderRules::read(folder);
+        let above = folder.parent().filter(|_| !top).map(|above| self.of(above));
+        let above = above.iter().flat_map(|chain| chain.iter().cloned());
+        let chain: Chain = matcher.into_iter().map(Arc::new).chain(above).collect();
         let mut known = self.folders.write().unwrap_or_else(PoisonError::into_inner);
-        known.insert(folder.to_owned(), rules.clone());
-        rules
+        known.insert(folder.to_owned(), chain.clone());
+        chain
     }
 }
 

@@ -1,26 +1,17 @@
 //! Which files there are, and what tells without reading whether one has changed.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::lstat;
 use tokio_util::sync::CancellationToken;
 
 use super::walk::walk;
+use crate::files::FileMark;
 
 /// How long one folder is looked at: a command waits for it.
 const MAX_TIME: Duration = Duration::from_secs(2);
-
-/// What tells one state of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileMark {
-    /// Its size.
-    pub bytes: u64,
-    inode: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
 
 /// The regular files of some folders.
 #[derive(Clone, Debug, Default)]
@@ -38,15 +29,9 @@ pub fn survey<'a>(folders: impl IntoIterator<Item = &'a Path>, excluded: &[PathB
         let found =
             walk(folder, excluded, &CancellationToken::new(), MAX_TIME, |entry, collector| {
                 if entry.file_type().is_some_and(|kind| kind.is_file())
-                    && let Ok(metadata) = entry.metadata()
+                    && let Ok(stat) = lstat(entry.path())
                 {
-                    let mark = FileMark {
-                        bytes: metadata.len(),
-                        inode: metadata.ino(),
-                        modified: (metadata.mtime(), metadata.mtime_nsec()),
-                        changed: (metadata.ctime(), metadata.ctime_nsec()),
-                    };
-                    collector.add((entry.path().to_owned(), mark));
+                    collector.add((entry.path().to_owned(), FileMark::of(&stat)));
                 }
             });
         match found {

@@ -95,7 +95,7 @@ fn builder(folder: &Path, excluded: &[PathBuf]) -> WalkBuilder {
             // What was asked for by name is searched, whatever it is.
             entry.depth() == 0
                 || (entry.file_name() != ".git"
-                    && !excluded.iter().any(|folder| path == folder)
+                    && !(is_folder && excluded.iter().any(|folder| path == folder))
                     && !rules.ignored(path, is_folder))
         },
     );

@@ -2,7 +2,6 @@
 #![expect(clippy::string_slice, reason = "a bad offset must fail the test")]
 
 use super::*;
-use crate::edit::view::with_line_feeds;
 
 fn one<'a>(old_text: &'a str, new_text: &'a str) -> Replacement<'a> {
     Replacement { old_text, new_text, all: false }
@@ -117,7 +116,7 @@ fn random_edits_touch_nothing_else() {
     for case in 0..CASES {
         let body = random_body(&mut random);
         let region = random_region(&mut random, &body);
-        let old_text = with_line_feeds(&body[region.clone()]).into_owned();
+        let old_text = sought(&body[region.clone()], Step::LineEnds).into_owned();
         let pieces = ["a", "😀", "\n", "\n\n", "new", &old_text, ""];
         let new_text: String =
             (0..random.usize(0..4)).map(|_| *random.choice(&pieces).unwrap()).collect();
@@ -131,7 +130,7 @@ fn random_edits_touch_nothing_else() {
         let out = &applied.body;
         assert!(out.starts_with(head) && out.ends_with(tail), "{at}: {out:?}");
         let middle = &out[head.len()..out.len() - tail.len()];
-        assert_eq!(with_line_feeds(middle), new_text, "{at}");
+        assert_eq!(sought(middle, Step::LineEnds), new_text, "{at}");
         let feeds = body.matches('\n').count();
         let pairs = body.matches("\r\n").count();
         if feeds > 0 && feeds == pairs {

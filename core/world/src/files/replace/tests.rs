@@ -85,6 +85,39 @@ fn changed_content_is_not_overwritten_either_way_of_writing() {
     }
 }
 
+/// A mark proves nothing: a mapped file is written without one, and times are coarse.
+#[test]
+fn a_change_that_the_mark_does_not_tell_is_seen_in_the_content() {
+    use crate::files::relocate;
+
+    type Op = fn(&Path, &Stamp, &Path) -> Result<(), FileError>;
+    let (_dir, base) = folder();
+    let (path, to) = (base.join("file"), base.join("to"));
+    let changes: [Op; 3] = [
+        |path, stamp, _| replace(path, stamp, b"new"),
+        |path, stamp, _| relocate::remove(path, stamp),
+        |path, stamp, to| relocate::rename(path, stamp, to, &anchor(to).unwrap()),
+    ];
+    fs_err::write(&path, "").unwrap();
+    for links in [1, 2] {
+        if links == 2 {
+            fs_err::hard_link(&path, base.join("other")).unwrap();
+        }
+        for change in changes {
+            fs_err::write(&path, "old").unwrap();
+            let before = stamp(&path);
+            fs_err::write(&path, "ole").unwrap();
+            let now = stamp(&path);
+            let forged = Stamp { mark: now.mark, ..before };
+            let error = change(&path, &forged, &to).unwrap_err();
+            assert!(matches!(error, FileError::Stale(_)), "{error}");
+            assert_eq!(fs_err::read(&path).unwrap(), b"ole");
+            assert_eq!(stamp(&path).identity, now.identity);
+            assert_eq!(names(&base).len(), links);
+        }
+    }
+}
+
 #[test]
 fn another_file_or_a_link_in_its_place_is_refused() {
     let (_dir, base) = folder();
