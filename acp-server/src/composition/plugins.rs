@@ -82,7 +82,7 @@ fn provide_store(
     Ok(setup.provide::<dyn BlobStore>(store)?)
 }
 
-/// Commands, each under a supervisor that is this program again.
+/// Commands, each under a supervisor that comes of this program, executed again.
 struct ProcessesPlugin;
 
 #[async_trait]
@@ -98,6 +98,11 @@ impl Plugin for ProcessesPlugin {
     async fn activate(&self, (): (), (): (), setup: &Setup) -> Result<(), ActivateError> {
         let environment = Environment::from_process();
         let processes = Processes::new(Processes::THIS_BINARY.into(), environment);
+        let closed = processes.clone();
+        setup.on_retract("the launcher of commands", || async move {
+            closed.close().await;
+            Ok(())
+        })?;
         Ok(setup.provide(Arc::new(processes))?)
     }
 }

@@ -9,6 +9,7 @@ mod call;
 mod capture;
 mod credential;
 mod environment;
+mod launcher;
 mod login;
 mod spool;
 
@@ -30,6 +31,7 @@ pub use spool::{SPOOL_LIMIT, Spooled};
 
 use crate::sandbox::{Policy, Verdict};
 use crate::supervisor::protocol::Request;
+use launcher::Launcher;
 
 /// How long a command may run when nobody said otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -44,7 +46,7 @@ pub struct Processes {
 }
 
 struct Shared {
-    supervisor: PathBuf,
+    launcher: Arc<Launcher>,
     shell: &'static str,
     environment: Environment,
     clock: Arc<dyn Clock>,
@@ -149,8 +151,8 @@ impl Processes {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
-        let search_path = OnceCell::new();
-        Self { shared: Arc::new(Shared { supervisor, shell, environment, clock, search_path }) }
+        let (launcher, search_path) = (Arc::new(Launcher::new(supervisor)), OnceCell::new());
+        Self { shared: Arc::new(Shared { launcher, shell, environment, clock, search_path }) }
     }
 
     /// The running binary itself, also after the file was replaced by another version.
@@ -203,8 +205,17 @@ impl Processes {
             environment: environment.variables().to_vec(),
         };
         let clock = Arc::clone(&self.shared.clock);
-        let call = call::Call::start(&self.shared.supervisor, request, clock).await?;
+        let call = call::Call::start(&self.shared.launcher, request, clock).await?;
         Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool }))
+    }
+
+    /// Ends the launcher, which stays between commands, and waits for its end if that comes soon.
+    /// Another command starts another.
+    ///
+    /// # Cancel safety
+    /// When it is dropped, that ends in the background.
+    pub async fn close(&self) {
+        self.shared.launcher.close(&*self.shared.clock).await;
     }
 
     /// Where commands look for programs. Asks the user's login shell when it is wanted for the
@@ -251,7 +262,7 @@ impl Running {
 
 impl std::fmt::Debug for Processes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Processes").field("supervisor", &self.shared.supervisor).finish()
+        f.debug_struct("Processes").field("supervisor", &self.shared.launcher.program()).finish()
     }
 }
 

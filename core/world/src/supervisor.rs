@@ -1,17 +1,18 @@
-//! The supervisor: this binary, executed again before any runtime starts, that runs one command
-//! and ends every descendant of it.
+//! The supervisor: the process that runs one command and ends every descendant of it.
 //!
 //! It is a process of its own because it must be the subreaper that orphans come back to: waiting
-//! for any child would steal exit statuses from the agent's runtime. It splits in two, so that one
-//! is left when the other is killed ([`guard`]). It starts no thread, has an empty environment, and
-//! judges nothing. Its descriptors: 0 is the socket to the agent
-//! ([`protocol`]), 1 is the pipe that takes the command's output, 2 goes nowhere.
+//! for any child would steal exit statuses from the agent's runtime. It is split off the
+//! [`launcher`], which is this binary executed again, and splits in two, so that one is left when
+//! the other is killed ([`guard`]). It starts no thread, has an empty environment, and judges
+//! nothing. Its descriptors: 0 is the socket to the agent ([`protocol`]), 1 and 2 go nowhere; the
+//! pipe for the command's output is let go of once the command has it.
 
 mod guard;
+mod launcher;
 pub(crate) mod protocol;
 pub(crate) mod tree;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -19,14 +20,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
-use rustix::stdio::{dup2_stdout, stdin, stdout};
+use rustix::stdio::stdin;
 
 use crate::plant::Plant;
-use crate::sandbox;
 use crate::sandbox::fork::{Fork, split};
 use protocol::{MAX_REQUEST, Request, Status, Step};
 
-/// The hidden subcommand that makes the binary a supervisor.
+/// The hidden subcommand that makes the binary a launcher of supervisors.
 pub(crate) const SUBCOMMAND: &str = "__supervise";
 
 /// How a supervisor exits that could not start its command.
@@ -47,38 +47,45 @@ const ROUND: Duration = Duration::from_millis(2);
 /// The pause between two tries once the agent was told that processes are left.
 const STUBBORN_ROUND: Duration = Duration::from_millis(500);
 
-/// Runs as the supervisor when this process was started as one; `None` otherwise. Call it first
-/// in `main`, before any thread exists.
+/// Runs as the launcher, and as the supervisors that come of it, when this process was started for
+/// that; `None` otherwise. Call it first in `main`, before any thread exists.
 pub fn run_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let requested = arguments.next()? == SUBCOMMAND && arguments.next().is_none();
-    requested.then(|| match supervise() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((step, error)) => {
-            report(&Status::Failed { step, error });
-            ExitCode::from(FAILED)
-        }
+    requested.then(|| match launcher::serve() {
+        Ok(Some(output)) => supervise(output).map_or_else(
+            |(step, error)| {
+                report(&Status::Failed { step, error });
+                ExitCode::from(FAILED)
+            },
+            |()| ExitCode::SUCCESS,
+        ),
+        Ok(None) => ExitCode::SUCCESS,
+        // The agent sees that it is gone.
+        Err(_) => ExitCode::from(FAILED),
     })
 }
 
-fn supervise() -> Result<(), (Step, String)> {
+fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
     let setup = |what: &str, error: std::io::Error| (Step::Setup, format!("{what}: {error}"));
-    if !Plant::InheritedDescriptors.is_in() {
-        sandbox::descriptors::close_inherited().map_err(|e| setup("closing descriptors", e))?;
-    }
     rustix::process::setsid().map_err(|e| setup("setsid", e.into()))?;
     // Split only after the request was read: whatever is heard from here on is the order to stop.
     let request = receive().map_err(|e| setup("reading the request", e))?;
     let guard = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
     if let Fork::Parent(supervisor) = split().map_err(|e| setup("splitting", e))? {
+        drop(output);
         guard::stand_behind(supervisor, guard);
         return Ok(());
     }
     let me = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
-    let main = start(&request)?;
+    let main = start(&request, output)?;
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
-    report(&Status::Started);
+    report(&Status::Started { group: guard.as_raw_nonzero().get() });
     Watch { me, main, running: true, children: true }.run(handle);
+    // The command may have stopped the guard, which has nothing to wait for any more.
+    if rustix::process::getppid() == Some(guard) {
+        guard::wake(guard);
+    }
     Ok(())
 }
 
@@ -105,14 +112,11 @@ fn receive() -> std::io::Result<Request> {
     serde_json::from_slice(&line).map_err(std::io::Error::from)
 }
 
-/// Starts the command and lets go of its output pipe.
+/// Starts the command, which alone keeps its output pipe.
 #[expect(clippy::disallowed_methods, reason = "the supervisor is where commands start")]
-fn start(request: &Request) -> Result<Pid, (Step, String)> {
+fn start(request: &Request, output: OwnedFd) -> Result<Pid, (Step, String)> {
     let setup = |error: std::io::Error| (Step::Setup, error.to_string());
-    let output = stdout().try_clone_to_owned().map_err(setup)?;
     let errors = output.try_clone().map_err(setup)?;
-    let nowhere = fs_err::OpenOptions::new().write(true).open("/dev/null").map_err(setup)?;
-    dup2_stdout(&nowhere).map_err(|error| setup(error.into()))?;
     // Entered here and not by the child: its error would be that of a missing program.
     std::env::set_current_dir(&request.cwd)
         .map_err(|error| (Step::WorkingDirectory, error.to_string()))?;
@@ -132,13 +136,18 @@ fn start(request: &Request) -> Result<Pid, (Step, String)> {
         .ok_or_else(|| (Step::Setup, "the command has no process number".to_owned()))
 }
 
-/// Tells the agent. An agent that is gone cannot be told, and its end is noticed elsewhere.
+/// Tells the agent.
 fn report(status: &Status) {
+    report_to(stdin(), status);
+}
+
+/// Tells the agent. An agent that is gone cannot be told, and its end is noticed elsewhere.
+fn report_to(control: BorrowedFd<'_>, status: &Status) {
     let Ok(mut line) = serde_json::to_vec(status) else { return };
     line.push(b'\n');
     let mut rest = line.as_slice();
     while !rest.is_empty() {
-        match rustix::io::retry_on_intr(|| rustix::io::write(stdin(), rest)) {
+        match rustix::io::retry_on_intr(|| rustix::io::write(control, rest)) {
             Ok(count) => rest = rest.get(count..).unwrap_or_default(),
             Err(_) => return,
         }

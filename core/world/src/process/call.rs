@@ -2,8 +2,6 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::Path;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,13 +11,11 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 
+use super::launcher::{ATTEMPTS, Launcher, is_gone};
 use super::spool::Spool;
 use super::{Capture, Finished, ProcessError};
-use crate::plant::Plant;
-use crate::supervisor::SUBCOMMAND;
 use crate::supervisor::protocol::{Request, Status, Step};
 
 /// How long output is awaited after the command has ended: something in the background may hold
@@ -41,16 +37,26 @@ const READ_SIZE: usize = 128 * 1024;
 /// A command under its supervisor. Dropping it closes the socket, and the supervisor takes that
 /// as the order to end everything.
 pub(super) struct Call {
-    supervisor: Child,
+    launcher: Arc<Launcher>,
+    request: Vec<u8>,
+    link: Link,
+    /// How many links have been tried.
+    attempts: usize,
+    /// The process group of supervisor and guard, from when the command runs to when they are done.
+    group: Option<Pid>,
+    program: String,
+    cwd: std::ffi::OsString,
+    clock: Arc<dyn Clock>,
+}
+
+/// What joins the agent to a supervisor.
+struct Link {
     status: Lines<BufReader<OwnedReadHalf>>,
     /// Shut down by being dropped.
     control: Option<OwnedWriteHalf>,
     output: Receiver,
-    program: String,
-    cwd: std::ffi::OsString,
-    clock: Arc<dyn Clock>,
-    /// The supervisor has said that the command runs.
-    started: bool,
+    /// Nobody has read the whole request, or will: nothing was started.
+    untaken: bool,
 }
 
 /// A wait that may not be running.
@@ -84,7 +90,7 @@ enum Event {
     /// It has run for as long as it may.
     TimedOut,
     /// The supervisor reported something, or is gone.
-    Status(Option<String>),
+    Status(std::io::Result<Option<String>>),
     /// There may be output in the buffer.
     Output {
         /// Nothing holds the pipe any more.
@@ -97,27 +103,23 @@ enum Event {
 }
 
 impl Call {
-    /// Starts a supervisor and gives it the request.
+    /// Has a supervisor started and gives it the request.
     pub(super) async fn start(
-        supervisor: &Path,
+        launcher: &Arc<Launcher>,
         request: Request,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ProcessError> {
         let mut line = serde_json::to_vec(&request).map_err(failure)?;
         line.push(b'\n');
-        let (child, control, output) = spawn(supervisor).map_err(failure)?;
-        let (status, mut control) = control.into_split();
-        // A supervisor that cannot take the request says why on its way out.
-        drop(control.write_all(&line).await);
         Ok(Self {
-            supervisor: child,
-            status: BufReader::new(status).lines(),
-            control: Some(control),
-            output,
+            launcher: Arc::clone(launcher),
+            link: Link::new(launcher, &line).await.map_err(failure)?,
+            request: line,
+            attempts: 1,
+            group: None,
             program: request.program.to_string_lossy().into_owned(),
             cwd: request.cwd,
             clock,
-            started: false,
         })
     }
 
@@ -126,17 +128,19 @@ impl Call {
     /// # Cancel safety
     /// Cancel safe.
     pub(super) async fn started(&mut self) -> Result<(), ProcessError> {
-        match self.status.next_line().await.map_err(failure)? {
-            Some(line) => match serde_json::from_str(&line).map_err(failure)? {
-                Status::Started => {
-                    self.started = true;
-                    Ok(())
-                }
-                Status::Failed { step, error } => Err(self.refused(step, error)),
-                Status::Exited { .. } | Status::Done { .. } => Err(failure("it reports nonsense")),
-            },
-            None => Err(self.died().await),
+        while self.group.is_none() {
+            match self.link.status.next_line().await {
+                Ok(Some(line)) => match serde_json::from_str(&line).map_err(failure)? {
+                    Status::Started { group } => self.group = Pid::from_raw(group),
+                    Status::Failed { step, error } => return Err(self.refused(step, error)),
+                    Status::Exited { .. } | Status::Done { .. } => {
+                        return Err(failure("it reports nonsense"));
+                    }
+                },
+                end => self.died(end).await?,
+            }
         }
+        Ok(())
     }
 
     /// Follows the command to its end.
@@ -160,11 +164,6 @@ impl Call {
         if course.unseen {
             on_output(&course.finished.output);
         }
-        if course.finished.left == 0 {
-            // The command may have stopped the half of the two that had nothing to report.
-            self.wake();
-            self.supervisor.wait().await.map_err(failure)?;
-        }
         let needed = course.finished.output.omitted_bytes() > 0;
         course.finished.spooled = course.spool.finish(needed).await;
         Ok(course.finished)
@@ -179,10 +178,10 @@ impl Call {
     ) -> std::io::Result<Event> {
         Ok(tokio::select! {
             biased;
-            () = token.cancelled(), if self.control.is_some() => Event::Cancelled,
+            () = token.cancelled(), if self.link.control.is_some() => Event::Cancelled,
             () = expired(&mut course.deadline) => Event::TimedOut,
-            line = self.status.next_line(), if !course.done => Event::Status(line?),
-            read = self.output.read_buf(&mut course.buffer), if !course.silent => {
+            line = self.link.status.next_line(), if !course.done => Event::Status(line),
+            read = self.link.output.read_buf(&mut course.buffer), if !course.silent => {
                 Event::Output { ended: read? == 0 }
             }
             () = expired(&mut course.patience) => Event::PatienceOver,
@@ -200,10 +199,14 @@ impl Call {
                 course.finished.timed_out = true;
                 self.stop(course);
             }
-            Event::Status(Some(line)) => {
+            Event::Status(Ok(Some(line))) => {
                 self.take(serde_json::from_str(&line).map_err(failure)?, course)?;
             }
-            Event::Status(None) => return Err(self.died().await),
+            Event::Status(end) => {
+                self.died(end).await?;
+                // Another supervisor has another pipe.
+                course.silent = false;
+            }
             Event::Output { ended } => {
                 course.unseen |= !course.buffer.is_empty();
                 course.finished.output.push(&course.buffer);
@@ -215,7 +218,7 @@ impl Call {
                 }
             }
             Event::PatienceOver if course.done => course.silent = true,
-            Event::PatienceOver if self.control.is_some() => self.stop(course),
+            Event::PatienceOver if self.link.control.is_some() => self.stop(course),
             // Nobody is killed here: who is only slow goes on ending the command.
             Event::PatienceOver => {
                 return Err(failure("it did not end the command in time; processes may be left"));
@@ -228,7 +231,7 @@ impl Call {
     /// Orders the end of everything.
     fn stop(&mut self, course: &mut Course) {
         course.deadline = None;
-        if self.control.take().is_some() && !course.done {
+        if self.link.control.take().is_some() && !course.done {
             self.wake();
             course.patience = Some(self.clock.sleep(STOP_LIMIT));
         }
@@ -237,7 +240,7 @@ impl Call {
     /// Notes what the supervisor reported.
     fn take(&mut self, status: Status, course: &mut Course) -> Result<(), ProcessError> {
         match status {
-            Status::Started => self.started = true,
+            Status::Started { group } => self.group = Pid::from_raw(group),
             Status::Failed { step, error } => return Err(self.refused(step, error)),
             Status::Exited { code, signal } => {
                 course.exited = true;
@@ -246,13 +249,14 @@ impl Call {
                 course.finished.signal = signal;
                 if course.silent {
                     self.stop(course);
-                } else if self.control.is_some() {
+                } else if self.link.control.is_some() {
                     course.patience = Some(self.clock.sleep(DRAIN_GRACE));
                 }
             }
             Status::Done { left, .. } if !course.exited => return Err(lost(left)),
             Status::Done { survivors, left } => {
                 course.done = true;
+                self.group = None;
                 course.finished.survivors = survivors;
                 course.finished.left = left;
                 course.patience = Some(self.clock.sleep(DRAIN_GRACE));
@@ -271,28 +275,59 @@ impl Call {
         }
     }
 
-    /// The supervisor ended without a last word.
-    async fn died(&mut self) -> ProcessError {
-        match self.supervisor.wait().await {
-            Ok(status) => failure(format!("it ended early ({status}); processes may be left")),
-            Err(error) => failure(error),
+    /// The supervisor ended without a last word. When it had not taken the request, which is so
+    /// when its launcher was killed, another is given it.
+    async fn died(&mut self, end: std::io::Result<Option<String>>) -> Result<(), ProcessError> {
+        self.group = None;
+        let reset = end.as_ref().is_err_and(is_gone);
+        self.link.untaken |= reset;
+        match end {
+            Err(error) if !reset => Err(failure(error)),
+            _ if !self.link.untaken => Err(failure("it ended early; processes may be left")),
+            _ if self.link.control.is_none() || self.attempts == ATTEMPTS => {
+                Err(failure("it did not begin; nothing was started"))
+            }
+            _ => {
+                self.attempts += 1;
+                self.link = Link::new(&self.launcher, &self.request).await.map_err(failure)?;
+                Ok(())
+            }
         }
     }
 
-    /// Makes supervisor and guard go on should the command have stopped them. They are a process
-    /// group of their own, led by the guard; its number is kept until the guard is waited for.
+    /// Makes those go on that the command may have stopped. Supervisor and guard live until they
+    /// have reported the end, so the number of their group is their own.
     fn wake(&self) {
-        let number = self.supervisor.id().and_then(|id| i32::try_from(id).ok());
-        if let Some(group) = number.and_then(Pid::from_raw) {
+        self.launcher.wake();
+        if let Some(group) = self.group {
             // Refused when there is nobody to wake any more.
             kill_process_group(group, Signal::CONT).ok();
         }
     }
 }
 
+impl Link {
+    /// Has a supervisor started, which gets the other end of the socket and of the output pipe,
+    /// and gives it the request.
+    async fn new(launcher: &Launcher, request: &[u8]) -> std::io::Result<Self> {
+        let (ours, theirs) = StdUnixStream::pair()?;
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // A smaller pipe works as well; the limit for unprivileged users may be used up.
+        rustix::pipe::fcntl_setpipe_size(&reader, PIPE_SIZE).ok();
+        ours.set_nonblocking(true)?;
+        let (status, mut control) = UnixStream::from_std(ours)?.into_split();
+        let output = Receiver::from_owned_fd(reader)?;
+        launcher.hand_over(OwnedFd::from(theirs), writer).await?;
+        // A supervisor that cannot take the request says why on its way out, if it can.
+        let untaken = control.write_all(request).await.is_err();
+        let status = BufReader::new(status).lines();
+        Ok(Self { status, control: Some(control), output, untaken })
+    }
+}
+
 impl Drop for Call {
     fn drop(&mut self) {
-        drop(self.control.take());
+        drop(self.link.control.take());
         self.wake();
     }
 }
@@ -321,29 +356,6 @@ async fn expired(timer: &mut Timer) {
         None => std::future::pending().await,
     }
     *timer = None;
-}
-
-/// Executes the supervisor with an empty environment and three descriptors: the socket, the
-/// write end of the output pipe, and nothing.
-#[expect(clippy::disallowed_methods, reason = "the one place where the agent starts processes")]
-fn spawn(supervisor: &Path) -> std::io::Result<(Child, UnixStream, Receiver)> {
-    let (ours, theirs) = StdUnixStream::pair()?;
-    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // A smaller pipe works as well; the limit for unprivileged users may be used up.
-    rustix::pipe::fcntl_setpipe_size(&reader, PIPE_SIZE).ok();
-    ours.set_nonblocking(true)?;
-    let control = UnixStream::from_std(ours)?;
-    let output = Receiver::from_owned_fd(reader)?;
-    let child = Command::new(supervisor)
-        .arg(SUBCOMMAND)
-        .env_clear()
-        .envs(Plant::passed_on())
-        .current_dir("/")
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::from(writer))
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok((child, control, output))
 }
 
 /// The supervisor was killed, and its guard ended the command in its place.

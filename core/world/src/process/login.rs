@@ -80,7 +80,7 @@ async fn answer_of(
         environment: shared.environment.variables().to_vec(),
     };
     let clock = Arc::clone(&shared.clock);
-    let call = Call::start(&shared.supervisor, request, clock).await;
+    let call = Call::start(&shared.launcher, request, clock).await;
     let call = call.map_err(|error| error.to_string())?;
     let finished = call.finish(Some(LIMIT), Spool::new(None), token.clone(), |_| ()).await;
     let finished = finished.map_err(|error| error.to_string())?;

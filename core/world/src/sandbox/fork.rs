@@ -2,7 +2,7 @@
 
 #![expect(unsafe_code, reason = "the standard library can only start another program")]
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 
 use super::secrets::check_single_threaded;
 
@@ -17,6 +17,34 @@ pub(crate) enum Fork {
 unsafe extern "C" {
     /// The C library's own, so that its state is right in both processes.
     fn fork() -> i32;
+
+    /// Sets what a signal does, and returns what it did.
+    fn signal(number: i32, action: usize) -> usize;
+}
+
+/// What `signal` returns when the system refuses.
+const REFUSED: usize = usize::MAX;
+
+/// Who collects the children of this process once they have ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Collector {
+    /// This process, by waiting for them: what every program expects.
+    Itself = 0,
+    /// The system, at once.
+    System = 1,
+}
+
+/// Says who collects this process's children. Processes split from it and programs that it
+/// executes inherit that.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn collect_children_by(collector: Collector) -> std::io::Result<()> {
+    // SAFETY: the two actions are SIG_DFL and SIG_IGN, which run no code of this process.
+    match unsafe { signal(Signal::CHILD.as_raw(), collector as usize) } {
+        REFUSED => Err(std::io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// Splits this process in two that share its open descriptors and differ in the returned value.

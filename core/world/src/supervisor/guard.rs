@@ -20,7 +20,7 @@ use super::{REAP_INTERVAL, Watch, pause};
 const STOP_LIMIT: Duration = Duration::from_millis(1500);
 
 /// The pause between two signals that make a stopped supervisor go on.
-const WAKE_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const WAKE_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for `supervisor` to end, and ends what is left when it did not end by itself.
 pub(super) fn stand_behind(supervisor: Pid, me: Pid) {
@@ -67,7 +67,8 @@ fn urge(supervisor: Pid, ordered: Instant, handle: Option<&OwnedFd>) {
     pause(&mut waited, WAKE_INTERVAL);
 }
 
-/// Makes a stopped supervisor go on. The number is still its own: only this process can collect it.
-fn wake(supervisor: Pid) {
-    rustix::process::kill_process(supervisor, Signal::CONT).ok();
+/// Makes a stopped supervisor or guard go on. The number is its own: that of a child which only
+/// this process can collect, or of this process's parent.
+pub(super) fn wake(process: Pid) {
+    rustix::process::kill_process(process, Signal::CONT).ok();
 }

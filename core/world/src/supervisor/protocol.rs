@@ -1,6 +1,11 @@
 //! What the agent and the supervisor of one command say to each other: one request line in, status
 //! lines out, over one socket. The end of the agent's half of it means "end everything", whether
 //! the agent shut it down or died.
+//!
+//! That socket is the first of two descriptors, the write end of the pipe for the output the
+//! second, that the agent hands to the launcher with one byte. The launcher answers nothing. When
+//! the supervisor's half is closed before the whole request was read, the agent's half is reset and
+//! does not just end: so the agent knows that nothing was started.
 
 use std::ffi::OsString;
 
@@ -38,7 +43,10 @@ pub(crate) enum Status {
         error: String,
     },
     /// The command runs.
-    Started,
+    Started {
+        /// The process group of the supervisor and its guard.
+        group: i32,
+    },
     /// The command's own process has ended; what it left behind may still run.
     Exited {
         /// Its exit code, unless a signal ended it.

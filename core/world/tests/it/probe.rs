@@ -50,6 +50,7 @@ fn host(commands: &[&str]) -> std::io::Result<()> {
         while let Some(text) = running.join_next().await {
             say(&text.map_err(std::io::Error::other)??)?;
         }
+        processes.close().await;
         Ok(())
     })
 }

@@ -136,15 +136,21 @@ async fn a_killed_host_leaves_nothing() {
     killed_host("read host <go; kill -9 $host; sleep 600").await;
 }
 
+/// A command that runs `script` with the rig's folder and mark, which a host's commands do not
+/// inherit. The script is executed, so that whatever it forks has the mark from the first.
+fn marked_script(rig: &Rig, script: &str) -> String {
+    let (folder, mark) = (rig.folder.path(), &rig.mark);
+    fs_err::write(folder.join("script"), script).unwrap();
+    format!("cd {}; {MARK}={mark} exec bash script", folder.display())
+}
+
 /// The end of a host whose command stands as a tree and then does `last`, which reads the host's
 /// number from the gate `go`.
 #[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
 async fn killed_host(last: &str) {
     let rig = Rig::new();
     let (gate, go) = (rig.gate("tree"), rig.gate("go"));
-    // The host's commands do not inherit the mark: the shell sets it for the tree.
-    let (folder, mark) = (rig.folder.path().display(), &rig.mark);
-    let command = format!("cd {folder}; export {MARK}={mark}; {}", tree_then(last));
+    let command = marked_script(&rig, &tree_then(last));
     let mut host = tokio::process::Command::new(probe())
         .args(["host", &command])
         .stdin(Stdio::null())
@@ -162,13 +168,15 @@ async fn killed_host(last: &str) {
     assert_eq!(rig.marked(), Vec::<String>::new(), "{last}");
 }
 
-/// Processes that the command's own shell can reach: its supervisor, and that one's guard.
+/// Processes that the command's own shell can reach: its supervisor, that one's guard, and the
+/// launcher of all.
 const SUPERVISOR: &str = "$PPID";
 const GUARD: &str = "$(cut -d' ' -f4 /proc/$PPID/stat)";
+const LAUNCHER: &str = "$(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/stat)";
 
 #[tokio::test]
 async fn a_command_that_kills_its_supervisor_leaves_nothing() {
-    for (victim, follows) in [(SUPERVISOR, false), (GUARD, true)] {
+    for (victim, follows) in [(SUPERVISOR, false), (GUARD, true), (LAUNCHER, true)] {
         let rig = Rig::new();
         let token = CancellationToken::new();
         let (gate, go) = (rig.gate("tree"), rig.gate("go"));
@@ -195,7 +203,13 @@ async fn a_command_that_kills_its_supervisor_leaves_nothing() {
 
 #[tokio::test]
 async fn a_command_that_stops_its_supervisor_is_still_ended() {
-    for victims in [SUPERVISOR.to_owned(), GUARD.to_owned(), format!("{SUPERVISOR} {GUARD}")] {
+    for victims in [
+        SUPERVISOR.to_owned(),
+        GUARD.to_owned(),
+        LAUNCHER.to_owned(),
+        format!("{SUPERVISOR} {GUARD}"),
+        format!("{LAUNCHER} {GUARD} {SUPERVISOR}"),
+    ] {
         let rig = Rig::new();
         let token = CancellationToken::new();
         let (gate, done) = (rig.gate("tree"), rig.gate("done"));
@@ -215,10 +229,53 @@ async fn a_command_that_stops_its_supervisor_is_still_ended() {
 #[tokio::test]
 async fn a_stopped_supervisor_does_not_hold_the_end_of_a_call() {
     // No time-out can pass on this clock: what stays stopped would hang here.
-    for victim in [SUPERVISOR, GUARD] {
+    for victim in [SUPERVISOR, GUARD, LAUNCHER] {
         let finished = Rig::new().run(&format!("kill -STOP {victim}; echo hi")).await.unwrap();
         assert_eq!((finished.exit_code, text(&finished).as_str()), (Some(0), "hi\n"), "{victim}");
     }
+}
+
+/// The launcher is started again and nothing is said of it; a stopped one is woken.
+#[tokio::test]
+async fn a_command_that_kills_or_stops_the_launcher_harms_no_other() {
+    for signal in ["KILL", "STOP"] {
+        let rig = Rig::new();
+        let token = CancellationToken::new();
+        let (gate, done) = (rig.gate("tree"), rig.gate("done"));
+        let command = tree_then(&format!("kill -{signal} {LAUNCHER}; echo >done; sleep 600"));
+        let finished =
+            beside(rig.processes.run(rig.spec(&command), token.clone(), |_| ()), async {
+                standing(&rig, &gate).await;
+                assert!(apart(move || GateReader::open(&done).line()).await.is_some());
+                for round in 0..5 {
+                    // As the last it does: the next one comes while the launcher is about to end.
+                    let command = format!("echo {round}; kill -{signal} {LAUNCHER}");
+                    let finished = rig.run(&command).await.unwrap();
+                    assert_eq!(text(&finished), format!("{round}\n"), "{signal}");
+                }
+                token.cancel();
+            })
+            .await;
+        assert!(finished.cancelled && finished.left == 0, "{signal}: {finished:?}");
+        assert_eq!(rig.marked(), Vec::<String>::new(), "{signal}");
+    }
+}
+
+/// A command gets away from both that watch over it: what it leaves ends with the agent at last.
+#[tokio::test]
+async fn what_lost_its_supervisor_and_its_guard_ends_with_the_host() {
+    let rig = Rig::new();
+    let (gate, go) = (rig.gate("tree"), rig.gate("go"));
+    let command = tree_then(&format!("read line <go; kill -9 {GUARD} {SUPERVISOR}; sleep 600"));
+    let (error, reader) = tokio::join!(rig.run(&command), async {
+        let reader = standing(&rig, &gate).await;
+        apart(move || fs_err::write(go, "go\n").unwrap()).await;
+        reader
+    });
+    assert!(error.unwrap_err().to_string().contains("processes may be left"));
+    assert!(rig.marked().len() >= MEMBERS);
+    tokio::join!(rig.processes.close(), fallen(reader));
+    assert_eq!(rig.marked(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -226,7 +283,10 @@ async fn a_host_killed_together_with_a_supervisor_leaves_nothing() {
     for end in [
         format!("kill -9 $host {SUPERVISOR}"),
         format!("kill -9 $host {GUARD}"),
+        format!("kill -9 $host {LAUNCHER}"),
+        format!("kill -9 {LAUNCHER}; kill -9 $host {SUPERVISOR}"),
         format!("kill -STOP {SUPERVISOR} {GUARD}; kill -9 $host"),
+        format!("kill -STOP {LAUNCHER} {GUARD} {SUPERVISOR}; kill -9 $host"),
     ] {
         killed_host(&format!("read host <go; {end}; sleep 600")).await;
     }
@@ -262,4 +322,60 @@ async fn many_commands_at_once_leave_no_zombie() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("here\n").count(), 50, "{text}");
     assert!(text.ends_with("children: 0\n"), "{text}");
+}
+
+/// A host is killed while its launcher starts one command after the other.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
+async fn a_host_killed_while_commands_start_leaves_nothing() {
+    for started in [1, 2, 5, 10] {
+        let rig = Rig::new();
+        let gate = rig.gate("tree");
+        let command = marked_script(&rig, "exec 9>tree; echo up >&9; sleep 600");
+        let mut host = tokio::process::Command::new(probe())
+            .args(["crowd", &command, "20"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let reader = apart(move || {
+            let mut reader = GateReader::open(&gate);
+            for _ in 0..started {
+                reader.line().expect("one command is up");
+            }
+            reader
+        });
+        let mut reader = reader.await;
+        host.kill().await.unwrap();
+        apart(move || while reader.line().is_some() {}).await;
+        assert_eq!(rig.marked(), Vec::<String>::new(), "killed after {started}");
+    }
+}
+
+/// No command has a descriptor of another, and nobody but the command has its output pipe.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the commands share a host")]
+async fn commands_at_once_have_no_descriptor_in_common() {
+    let look = format!(
+        "for p in $$ {SUPERVISOR} {GUARD} {LAUNCHER}; do
+            readlink /proc/$p/fd/[0-3] | tr '\\n' ' '; echo; done"
+    );
+    let mut host = tokio::process::Command::new(probe());
+    let output = host.args(["crowd", &look, "20"]).output().await.unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let kinds = |line: &str| line.replace(|sign: char| !sign.is_ascii_alphabetic(), "");
+    let mut own = std::collections::HashSet::new();
+    for look in text.split("\n\n").filter(|look| look.starts_with('/')) {
+        let lines: Vec<&str> = look.lines().collect();
+        let [command, supervisor, guard, launcher] = lines[..] else { panic!("{text}") };
+        assert!(kinds(command).starts_with("devnullpipepipe"), "{look}");
+        assert_eq!(kinds(supervisor), "socketdevnulldevnullanoninodepidfd", "{look}");
+        assert_eq!(kinds(guard), "socketdevnulldevnullanoninodepidfd", "{look}");
+        assert_eq!(kinds(launcher), "socketdevnulldevnull", "{look}");
+        let first = |line: &str| line.split_whitespace().next().unwrap().to_owned();
+        assert!(first(supervisor) == first(guard) && first(guard) != first(launcher), "{look}");
+        let pipe = command.split_whitespace().nth(1).unwrap().to_owned();
+        assert!(own.insert(first(guard)) && own.insert(pipe), "{text}");
+    }
+    assert_eq!(own.len(), 2 * 20, "{text}");
 }
