@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 /// Looks at files for the driver, which keeps what it is told.
 #[async_trait]
@@ -13,17 +14,19 @@ pub trait FileKeeper: Send + Sync + 'static {
     /// Cancel safe.
     async fn before(&self, path: &Path) -> Before;
 
-    /// Remembers what the session's folders hold, within limits, before a command runs.
+    /// Remembers what the session's folders hold, within limits, before a command runs. Ends soon
+    /// after the token is cancelled; the command must not run then.
     ///
     /// # Cancel safety
     /// Cancel safe.
-    async fn look_around(&self);
+    async fn look_around(&self, token: &CancellationToken);
 
-    /// What has changed in the session's folders since, and remembers what they hold now.
+    /// What has changed in the session's folders since, and remembers what they hold now. Ends soon
+    /// when the token is or gets cancelled; what was not seen then is a gap.
     ///
     /// # Cancel safety
     /// Cancel safe.
-    async fn changed(&self) -> Changes;
+    async fn changed(&self, token: &CancellationToken) -> Changes;
 }
 
 /// What a command changed.

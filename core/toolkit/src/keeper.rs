@@ -4,7 +4,7 @@
 mod around;
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -12,8 +12,9 @@ use bridle_agent::{Before, Changes, FileKeeper};
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
 use bridle_world::Roots;
 use bridle_world::files::{FileError, Files};
+use tokio_util::sync::CancellationToken;
 
-use around::Around;
+use around::{Around, Patience};
 
 /// The largest file (bytes) that is kept: as large as one that a tool changes may be.
 const MAX_KEPT_BYTES: u64 = crate::edit::MAX_FILE_BYTES;
@@ -27,21 +28,23 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Looks around on a blocking thread and shows what was there before and what is now.
+    /// Looks around on a blocking thread and shows what was there before and what is now; `None`
+    /// when that was cancelled, or failed.
     async fn look<T: Send + 'static>(
         &self,
-        see: impl FnOnce(&Around, &Around, &dyn Files) -> T + Send + 'static,
+        patience: Patience,
+        see: impl FnOnce(&Around, &Around, &dyn Files, &Patience) -> T + Send + 'static,
     ) -> Option<T> {
         let (roots, files) = (Arc::clone(&self.roots), Arc::clone(&self.files));
         let around = Arc::clone(&self.around);
         let look = tokio::task::spawn_blocking(move || {
             let mut around = around.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = around.look(&roots, &*files);
-            let seen = see(&around, &now, &*files);
+            let now = around.look(&roots, &*files, &patience)?;
+            let seen = see(&around, &now, &*files, &patience);
             *around = now;
-            seen
+            Some(seen)
         });
-        look.await.ok()
+        look.await.ok().flatten()
     }
 }
 
@@ -53,16 +56,21 @@ impl FileKeeper for Keeper {
         look.await.unwrap_or_else(|error| Before::Unkept { reason: error.to_string() })
     }
 
-    async fn look_around(&self) {
-        self.look(|_, _, _| ()).await;
+    async fn look_around(&self, token: &CancellationToken) {
+        self.look(Patience::before_command(token), |_, _, _, _| ()).await;
     }
 
-    async fn changed(&self) -> Changes {
-        self.look(Around::changes).await.unwrap_or_default()
+    async fn changed(&self, token: &CancellationToken) -> Changes {
+        let seen = self.look(Patience::behind_command(token), Around::changes).await;
+        seen.unwrap_or_else(|| {
+            let reason = "a command ran, and the look at what it changed was cut short";
+            let gap = Some((self.roots.cwd().to_owned(), reason.to_owned()));
+            Changes { gap, ..Changes::default() }
+        })
     }
 }
 
-fn before(files: &dyn Files, path: &PathBuf) -> Before {
+fn before(files: &dyn Files, path: &Path) -> Before {
     match files.read(path, MAX_KEPT_BYTES) {
         Ok(bytes) => {
             // A buffer of an editor may have no file yet.

@@ -64,7 +64,7 @@ impl Driver {
     ) -> Result<Result<Running, Box<ToolFailure>>, Halt> {
         let Ready { call, tool, planned, grant } = ready;
         let permit = self.drive(Arc::clone(room).acquire_owned()).await;
-        self.keep_before(&call.accesses).await?;
+        self.keep_before(&call.accesses, token).await?;
         if call.accesses.iter().any(has_effect) && !Plant::NoFlush.is_in() {
             self.recorder.flush().await?;
         }

@@ -284,7 +284,7 @@ impl Driver {
                 let runs_command = running.runs_command();
                 let finished = self.finish(running, batch.token).await;
                 if runs_command {
-                    self.keep_changed().await?;
+                    self.keep_changed(batch.token).await?;
                 }
                 finished
             }

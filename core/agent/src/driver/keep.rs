@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bridle_session::{BlobRef, FileBefore, FileKept};
 use bridle_store::{BlobStore, StoreError};
+use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::halt::Halt;
@@ -19,11 +20,15 @@ use crate::tool::Access;
 
 impl Driver {
     /// Keeps what a call with these accesses would change. The record is not yet durable.
-    pub(super) async fn keep_before(&mut self, accesses: &[Access]) -> Result<(), Halt> {
+    pub(super) async fn keep_before(
+        &mut self,
+        accesses: &[Access],
+        token: &CancellationToken,
+    ) -> Result<(), Halt> {
         let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(()) };
         if accesses.iter().any(runs_command) {
-            let keeper = Arc::clone(&keeper);
-            let look = self.scope.tasks().spawn(async move { keeper.look_around().await });
+            let (keeper, token) = (Arc::clone(&keeper), token.clone());
+            let look = self.scope.tasks().spawn(async move { keeper.look_around(&token).await });
             if self.drive(look).await.is_err() {
                 tracing::error!("looking around before a command failed");
             }
@@ -61,9 +66,10 @@ impl Driver {
     }
 
     /// Records what a command that has ended changed.
-    pub(super) async fn keep_changed(&mut self) -> Result<(), Halt> {
+    pub(super) async fn keep_changed(&mut self, token: &CancellationToken) -> Result<(), Halt> {
         let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(()) };
-        let look = self.scope.tasks().spawn(async move { keeper.changed().await });
+        let token = token.clone();
+        let look = self.scope.tasks().spawn(async move { keeper.changed(&token).await });
         let Ok(Changes { files, gap }) = self.drive(look).await else { return Ok(()) };
         for ChangedFile { path, before, left } in files {
             let before = self.stored(before).await;
