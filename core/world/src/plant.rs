@@ -22,6 +22,16 @@ pub(crate) enum Plant {
     GroupKill,
     /// A command gets every descriptor that the agent has.
     InheritedDescriptors,
+    /// A confined command is refused no system call.
+    NoSeccomp,
+    /// A confined command is held by mounts only.
+    NoLandlock,
+    /// What is protected in a workspace is not mounted over.
+    NoPins,
+    /// A command is locked in when its program may have run already.
+    PolicyAfterExec,
+    /// A refusal is told from what a command wrote.
+    DenialByText,
 }
 
 impl Plant {

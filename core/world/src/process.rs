@@ -29,7 +29,9 @@ pub use environment::Environment;
 pub use login::SearchPath;
 pub use spool::{SPOOL_LIMIT, Spooled};
 
-use crate::sandbox::{Policy, Verdict};
+use crate::sandbox::altered::Snapshot;
+use crate::sandbox::confine::Confinement;
+use crate::sandbox::{Policy, Sandbox, Tier, Verdict};
 use crate::supervisor::protocol::Request;
 use launcher::Launcher;
 
@@ -38,6 +40,9 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How long a command may run at most.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// How long a command may take that only tries what can be enforced.
+const CANARY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs commands of this host. Cheap to clone.
 #[derive(Clone)]
@@ -52,6 +57,10 @@ struct Shared {
     clock: Arc<dyn Clock>,
     /// Asked for once, when the first command is run.
     search_path: OnceCell<SearchPath>,
+    /// Tried out once, when the first command is confined.
+    sandbox: OnceCell<Sandbox>,
+    /// The strongest walls that are tried.
+    at_most: Tier,
 }
 
 /// A command to run.
@@ -75,6 +84,8 @@ pub struct Running {
     call: call::Call,
     timeout: Option<Duration>,
     spool: Option<Arc<File>>,
+    /// What was protected, as it was before.
+    before: Option<Snapshot>,
 }
 
 /// How a command ended: facts that do not exclude each other.
@@ -151,8 +162,25 @@ impl Processes {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
-        let (launcher, search_path) = (Arc::new(Launcher::new(supervisor)), OnceCell::new());
-        Self { shared: Arc::new(Shared { launcher, shell, environment, clock, search_path }) }
+        let launcher = Arc::new(Launcher::new(supervisor));
+        let (search_path, sandbox) = (OnceCell::new(), OnceCell::new());
+        let at_most = Tier::Full;
+        let shared = Shared { launcher, shell, environment, clock, search_path, sandbox, at_most };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The same with no stronger walls than those of `tier`, whatever this machine can do: for a
+    /// user whose system lets namespaces be made but not be used, and for tests.
+    #[must_use]
+    pub fn confined_at_most(&self, tier: Tier) -> Self {
+        let Shared { launcher, shell, environment, clock, .. } = &*self.shared;
+        let clock = Arc::clone(clock);
+        let mut limited =
+            Self::with_clock(launcher.program().to_owned(), environment.clone(), clock);
+        if let Some(shared) = Arc::get_mut(&mut limited.shared) {
+            (shared.shell, shared.at_most) = (shell, tier);
+        }
+        limited
     }
 
     /// The running binary itself, also after the file was replaced by another version.
@@ -192,21 +220,23 @@ impl Processes {
         spec: CommandSpec,
         token: &CancellationToken,
     ) -> Result<Option<Running>, ProcessError> {
-        if spec.confinement.is_some() {
-            let reason = "this build confines no command".to_owned();
-            return Err(ProcessError::Sandbox { reason });
-        }
+        let confinement = match spec.confinement {
+            Some(policy) => Some(self.confinement(policy).await?),
+            None => None,
+        };
         let Some(path) = self.search_path(token).await else { return Ok(None) };
         let environment = self.shared.environment.clone().with("PATH", &path.value);
         let request = Request {
             program: self.shared.shell.into(),
             arguments: vec![OsString::from("-c"), spec.command.into()],
             cwd: spec.cwd.into(),
-            environment: environment.variables().to_vec(),
+            environment: with_temporary(environment, confinement.as_ref()).variables().to_vec(),
+            confinement,
         };
+        let before = request.confinement.as_ref().map(Confinement::snapshot);
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.launcher, request, clock).await?;
-        Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool }))
+        Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool, before }))
     }
 
     /// Ends the launcher, which stays between commands, and waits for its end if that comes soon.
@@ -216,6 +246,50 @@ impl Processes {
     /// When it is dropped, that ends in the background.
     pub async fn close(&self) {
         self.shared.launcher.close(&*self.shared.clock).await;
+    }
+
+    /// What confines commands on this machine. Tried out when it is asked for the first time.
+    ///
+    /// # Cancel safety
+    /// When dropped, it is tried again the next time.
+    pub async fn sandbox(&self) -> &Sandbox {
+        self.shared
+            .sandbox
+            .get_or_init(|| Box::pin(Sandbox::probe(self, self.shared.at_most)))
+            .await
+    }
+
+    /// The policy and what it is put in force with.
+    async fn confinement(&self, policy: Policy) -> Result<Confinement, ProcessError> {
+        let sandbox = self.sandbox().await;
+        match sandbox.walls() {
+            Some(walls) => Ok(Confinement { policy, walls }),
+            None => {
+                let reason = sandbox.cause().unwrap_or_default().to_owned();
+                Err(ProcessError::Sandbox { reason })
+            }
+        }
+    }
+
+    /// Runs a command of Bridle's own with walls that have not been tried.
+    pub(crate) async fn run_confined(
+        &self,
+        command: &str,
+        cwd: &Path,
+        confinement: Confinement,
+    ) -> Result<Finished, ProcessError> {
+        let environment = Environment::from_variables([]);
+        let request = Request {
+            program: self.shared.shell.into(),
+            arguments: vec![OsString::from("-c"), command.into()],
+            cwd: cwd.into(),
+            environment: environment.variables().to_vec(),
+            confinement: Some(confinement),
+        };
+        let clock = Arc::clone(&self.shared.clock);
+        let call = call::Call::start(&self.shared.launcher, request, clock).await?;
+        let running = Running { call, timeout: Some(CANARY_TIMEOUT), spool: None, before: None };
+        running.finish(CancellationToken::new(), |_| ()).await
     }
 
     /// Where commands look for programs. Asks the user's login shell when it is wanted for the
@@ -229,6 +303,14 @@ impl Processes {
             Ok(path) if !token.is_cancelled() => Some(path.clone()),
             _ => None,
         }
+    }
+}
+
+/// With the name of the folder that is the command's own for temporary files.
+fn with_temporary(environment: Environment, confinement: Option<&Confinement>) -> Environment {
+    match confinement.and_then(Confinement::temporary) {
+        Some(folder) => environment.with("TMPDIR", folder),
+        None => environment,
     }
 }
 
@@ -256,7 +338,10 @@ impl Running {
         token: CancellationToken,
         on_output: impl FnMut(&Capture) + Send,
     ) -> Result<Finished, ProcessError> {
-        self.call.finish(self.timeout, spool::Spool::new(self.spool), token, on_output).await
+        let spool = spool::Spool::new(self.spool);
+        let mut finished = self.call.finish(self.timeout, spool, token, on_output).await?;
+        finished.altered = self.before.map(Snapshot::altered).unwrap_or_default();
+        Ok(finished)
     }
 }
 

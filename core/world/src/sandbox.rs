@@ -2,12 +2,30 @@
 //!
 //! The only part of Bridle where unsafe code is allowed; each use says why it is sound.
 
+pub(crate) mod altered;
+mod attributes;
+mod bpf;
+mod canary;
+pub(crate) mod confine;
+pub(crate) mod denials;
 pub(crate) mod descriptors;
+mod filter;
 pub(crate) mod fork;
+mod landlock;
+pub(crate) mod listener;
+pub(crate) mod namespaces;
+mod paths;
+pub(crate) mod placeholders;
 mod policy;
+mod privileges;
 mod protected;
+mod seatbelt;
 mod secrets;
+mod view;
 
+pub use canary::Sandbox;
+pub use placeholders::remove_abandoned;
 pub use policy::{Access, Denial, MAX_DENIALS, Network, Policy, Tier, Verdict};
 pub use protected::Protected;
+pub use seatbelt::{NotUtf8, profile};
 pub use secrets::{NotSingleThreaded, set_not_dumpable, take_secrets};

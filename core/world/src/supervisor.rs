@@ -7,6 +7,7 @@
 //! nothing. Its descriptors: 0 is the socket to the agent ([`protocol`]), 1 and 2 go nowhere; the
 //! pipe for the command's output is let go of once the command has it.
 
+mod confined;
 mod guard;
 mod launcher;
 pub(crate) mod protocol;
@@ -23,7 +24,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::stdio::stdin;
 
 use crate::plant::Plant;
-use crate::sandbox::fork::{Fork, split};
+use crate::sandbox::fork::Fork;
+use crate::sandbox::placeholders::Placeholders;
+use confined::Handover;
 use protocol::{MAX_REQUEST, Request, Status, Step};
 
 /// The hidden subcommand that makes the binary a launcher of supervisors.
@@ -72,15 +75,20 @@ fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
     // Split only after the request was read: whatever is heard from here on is the order to stop.
     let request = receive().map_err(|e| setup("reading the request", e))?;
     let guard = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
-    if let Fork::Parent(supervisor) = split().map_err(|e| setup("splitting", e))? {
+    let placeholders = confined::prepare(request.confinement.as_ref())?;
+    if let Fork::Parent(supervisor) = confined::split_for(request.confinement.as_ref())? {
         drop(output);
         guard::stand_behind(supervisor, guard);
+        // A record that stays tells the next command of them.
+        placeholders.map(Placeholders::remove);
         return Ok(());
     }
+    drop(placeholders);
     let me = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
-    let main = start(&request, output)?;
+    let (main, handover) = start(&request, output)?;
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
     report(&Status::Started { group: guard.as_raw_nonzero().get() });
+    confined::watch(request.confinement, handover);
     Watch { me, main, running: true, children: true }.run(handle);
     // The command may have stopped the guard, which has nothing to wait for any more.
     if rustix::process::getppid() == Some(guard) {
@@ -114,26 +122,29 @@ fn receive() -> std::io::Result<Request> {
 
 /// Starts the command, which alone keeps its output pipe.
 #[expect(clippy::disallowed_methods, reason = "the supervisor is where commands start")]
-fn start(request: &Request, output: OwnedFd) -> Result<Pid, (Step, String)> {
+fn start(request: &Request, output: OwnedFd) -> Result<(Pid, Option<Handover>), (Step, String)> {
     let setup = |error: std::io::Error| (Step::Setup, error.to_string());
     let errors = output.try_clone().map_err(setup)?;
+    let lock = confined::enter(request.confinement.as_ref())?;
     // Entered here and not by the child: its error would be that of a missing program.
     std::env::set_current_dir(&request.cwd)
         .map_err(|error| (Step::WorkingDirectory, error.to_string()))?;
-    let child = Command::new(&request.program)
+    let mut command = Command::new(&request.program);
+    command
         .args(&request.arguments)
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(errors))
-        .process_group(0)
-        .spawn()
-        .map_err(|error| (Step::Program, error.to_string()))?;
-    i32::try_from(child.id())
+        .process_group(0);
+    let handover = lock.map(|lock| lock.turn_in(&mut command)).transpose().map_err(setup)?;
+    let (child, handover) = confined::started(command.spawn(), handover)?;
+    let main = i32::try_from(child.id())
         .ok()
         .and_then(Pid::from_raw)
-        .ok_or_else(|| (Step::Setup, "the command has no process number".to_owned()))
+        .ok_or_else(|| (Step::Setup, "the command has no process number".to_owned()))?;
+    Ok((main, handover))
 }
 
 /// Tells the agent.

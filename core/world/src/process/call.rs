@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::launcher::{ATTEMPTS, Launcher, is_gone};
 use super::spool::Spool;
 use super::{Capture, Finished, ProcessError};
+use crate::plant::Plant;
+use crate::sandbox::confine::Confinement;
+use crate::sandbox::{Denial, Verdict};
 use crate::supervisor::protocol::{Request, Status, Step};
 
 /// How long output is awaited after the command has ended: something in the background may hold
@@ -44,6 +47,8 @@ pub(super) struct Call {
     attempts: usize,
     /// The process group of supervisor and guard, from when the command runs to when they are done.
     group: Option<Pid>,
+    /// The guard has something to put in order when the command is over.
+    orderly: bool,
     program: String,
     cwd: std::ffi::OsString,
     clock: Arc<dyn Clock>,
@@ -78,6 +83,10 @@ struct Course {
     quiet: Timer,
     /// Output has been captured since live output was shown last.
     unseen: bool,
+    /// What the policy refused the command.
+    denials: Vec<Denial>,
+    /// Nobody could see what it refused.
+    unwatched: bool,
     /// What was read and not yet captured.
     buffer: Vec<u8>,
     spool: Spool,
@@ -117,6 +126,7 @@ impl Call {
             request: line,
             attempts: 1,
             group: None,
+            orderly: request.confinement.as_ref().is_some_and(Confinement::has_placeholders),
             program: request.program.to_string_lossy().into_owned(),
             cwd: request.cwd,
             clock,
@@ -133,9 +143,7 @@ impl Call {
                 Ok(Some(line)) => match serde_json::from_str(&line).map_err(failure)? {
                     Status::Started { group } => self.group = Pid::from_raw(group),
                     Status::Failed { step, error } => return Err(self.refused(step, error)),
-                    Status::Exited { .. } | Status::Done { .. } => {
-                        return Err(failure("it reports nonsense"));
-                    }
+                    _ => return Err(failure("it reports nonsense")),
                 },
                 end => self.died(end).await?,
             }
@@ -164,7 +172,12 @@ impl Call {
         if course.unseen {
             on_output(&course.finished.output);
         }
+        if self.orderly && course.finished.left == 0 {
+            // The guard ends last of all that have the socket, and right after that.
+            while self.link.status.next_line().await.map_err(failure)?.is_some() {}
+        }
         let needed = course.finished.output.omitted_bytes() > 0;
+        course.finished.denied = course.verdict();
         course.finished.spooled = course.spool.finish(needed).await;
         Ok(course.finished)
     }
@@ -241,6 +254,8 @@ impl Call {
     fn take(&mut self, status: Status, course: &mut Course) -> Result<(), ProcessError> {
         match status {
             Status::Started { group } => self.group = Pid::from_raw(group),
+            Status::Unwatched => course.unwatched = true,
+            Status::Denied { denial } => course.denials.push(denial),
             Status::Failed { step, error } => return Err(self.refused(step, error)),
             Status::Exited { code, signal } => {
                 course.exited = true;
@@ -268,6 +283,7 @@ impl Call {
     fn refused(&self, step: Step, reason: String) -> ProcessError {
         match step {
             Step::Setup => ProcessError::Supervisor { reason },
+            Step::Sandbox => ProcessError::Sandbox { reason },
             Step::WorkingDirectory => {
                 ProcessError::WorkingDirectory { path: self.cwd.clone().into(), reason }
             }
@@ -343,8 +359,26 @@ impl Course {
             patience: None,
             quiet: None,
             unseen: false,
+            denials: Vec::new(),
+            unwatched: false,
             buffer: Vec::with_capacity(READ_SIZE),
             spool,
+        }
+    }
+}
+
+impl Course {
+    /// Whether the policy stood in the way.
+    fn verdict(&mut self) -> Verdict {
+        if Plant::DenialByText.is_in() {
+            let text = self.finished.output.text(str::to_owned);
+            let told = text.contains("denied") || text.contains("ermitted");
+            return if told { Verdict::Confirmed { what: Vec::new() } } else { Verdict::None };
+        }
+        match std::mem::take(&mut self.denials) {
+            what if !what.is_empty() => Verdict::Confirmed { what },
+            _ if self.unwatched && self.finished.exit_code != Some(0) => Verdict::Suspected,
+            _ => Verdict::None,
         }
     }
 }

@@ -78,6 +78,7 @@ async fn answer_of(
         arguments: vec!["-l".into(), "-c".into(), script.into()],
         cwd: shared.environment.value("HOME").unwrap_or(OsStr::new("/")).to_owned(),
         environment: shared.environment.variables().to_vec(),
+        confinement: None,
     };
     let clock = Arc::clone(&shared.clock);
     let call = Call::start(&shared.launcher, request, clock).await;

@@ -14,12 +14,15 @@ pub struct Policy {
     /// Whether it may change files.
     pub access: Access,
     /// The folders of the session: always to be seen, also when they lie in the machine's `/tmp`.
+    #[serde(with = "super::paths")]
     pub roots: Vec<PathBuf>,
     /// Further folders that it may change when it may change the roots: caches named by the user.
+    #[serde(with = "super::paths")]
     pub writable: Vec<PathBuf>,
     /// What stays as it is inside them.
     pub protected: super::Protected,
     /// Files and folders that are not to be read: keys, and Bridle's own home.
+    #[serde(with = "super::paths")]
     pub masked: Vec<PathBuf>,
     /// The folder that is the command's `/tmp`; an empty one that vanishes without it.
     pub temporary: Option<PathBuf>,

@@ -46,10 +46,13 @@ const POINTERS_OF_GIT: [&str; 3] = ["commondir", "config.worktree", "gitdir"];
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protected {
     /// Files, folders and links that exist.
+    #[serde(with = "super::paths")]
     pub present: Vec<PathBuf>,
     /// Names that nothing may be created under. Placeholders stand there meanwhile.
+    #[serde(with = "super::paths")]
     pub absent: Vec<PathBuf>,
     /// Names that only a look afterwards can tell of: a placeholder would break git.
+    #[serde(with = "super::paths")]
     pub watched: Vec<PathBuf>,
     /// There were too many entries to look at all of them.
     pub incomplete: bool,

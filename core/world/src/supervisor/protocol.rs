@@ -11,6 +11,9 @@ use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sandbox::Denial;
+use crate::sandbox::confine::Confinement;
+
 /// The longest request that a supervisor accepts, in bytes. Above what the kernel takes as
 /// arguments and environment of one program.
 pub(crate) const MAX_REQUEST: usize = 16 * 1024 * 1024;
@@ -27,9 +30,12 @@ pub(crate) struct Request {
     pub cwd: OsString,
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
+    /// What it may do, and how that is put in force.
+    pub confinement: Option<Confinement>,
 }
 
 /// What a supervisor reports: `Failed` alone, or `Started`, `Exited` and `Done` in this order.
+/// `Unwatched` and `Denied` come after `Started`.
 /// `Done` without `Exited` comes from the guard of a supervisor that was killed. A report that
 /// stops before `Done` means that the guard was lost as well.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +53,13 @@ pub(crate) enum Status {
         /// The process group of the supervisor and its guard.
         group: i32,
     },
+    /// The policy refused the command something.
+    Denied {
+        /// What.
+        denial: Denial,
+    },
+    /// Nobody can see what the policy refuses the command.
+    Unwatched,
     /// The command's own process has ended; what it left behind may still run.
     Exited {
         /// Its exit code, unless a signal ended it.
@@ -69,6 +82,8 @@ pub(crate) enum Status {
 pub(crate) enum Step {
     /// Making the process a supervisor, or reading the request.
     Setup,
+    /// Putting the policy in force.
+    Sandbox,
     /// Entering the working directory.
     WorkingDirectory,
     /// Executing the program.

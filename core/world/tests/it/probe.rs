@@ -1,11 +1,17 @@
 //! The program that the tests of `bridle-world` drive: it can be a supervisor, and the host of
 //! commands where a test needs that host to be a process of its own.
 
+#[path = "order.rs"]
+mod order;
+
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT, Environment, Processes};
+use bridle_world::process::{
+    CommandSpec, DEFAULT_TIMEOUT, Environment, Finished, ProcessError, Processes,
+};
+use bridle_world::sandbox::{Sandbox, Verdict};
 use bridle_world::{sandbox, supervisor};
 use tokio_util::sync::CancellationToken;
 
@@ -24,8 +30,11 @@ fn main() -> ExitCode {
         }
         (["secrets"], Ok(taken)) => secrets_mode(&taken),
         (["threads"], Ok(_)) => threads(),
+        (["confined"], Ok(_)) => confined(),
         (_, Err(error)) => Err(std::io::Error::other(error)),
-        _ => Err(std::io::Error::other("host COMMAND | crowd COMMAND COUNT | secrets | threads")),
+        _ => Err(std::io::Error::other(
+            "host COMMAND | crowd COMMAND COUNT | secrets | threads | confined",
+        )),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -103,6 +112,69 @@ fn threads() -> std::io::Result<()> {
     say(&format!("refused: {} path: {}", taken.is_err(), std::env::var("PATH").is_ok()))?;
     drop(stop);
     thread.join().map(drop).map_err(|_| std::io::Error::other("the thread panicked"))
+}
+
+/// Runs the command of the order on its input, and prints how it ended as a line of JSON.
+fn confined() -> std::io::Result<()> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    let order: order::Order = serde_json::from_str(&text)?;
+    let processes =
+        Processes::new(PathBuf::from(Processes::THIS_BINARY), Environment::from_process())
+            .confined_at_most(order.at_most);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let end = runtime.block_on(async {
+        let spec = CommandSpec {
+            command: order.command,
+            cwd: order.cwd,
+            timeout: Some(DEFAULT_TIMEOUT),
+            spool: None,
+            confinement: Some(order.policy),
+        };
+        let sandbox = processes.sandbox().await.clone();
+        let end = processes.run(spec, CancellationToken::new(), |_| ()).await;
+        outcome(&sandbox, end)
+    });
+    say(&serde_json::to_string(&end)?)
+}
+
+fn outcome(sandbox: &Sandbox, end: Result<Finished, ProcessError>) -> order::Outcome {
+    let mut outcome = order::Outcome {
+        tier: sandbox.tier(),
+        cause: sandbox.cause().map(str::to_owned),
+        code: None,
+        output: String::new(),
+        error: None,
+        denied: "none".to_owned(),
+        altered: Vec::new(),
+        left: 0,
+    };
+    match end {
+        Ok(finished) => {
+            outcome.code = finished.exit_code;
+            outcome.output = finished.output.text(str::to_owned);
+            outcome.left = finished.left;
+            outcome.altered = finished.altered;
+            match finished.denied {
+                Verdict::None => {}
+                Verdict::Suspected => outcome.denied = "suspected".to_owned(),
+                Verdict::Confirmed { what } => {
+                    let what: Vec<String> = what.iter().map(ToString::to_string).collect();
+                    outcome.denied = what.join("\n");
+                }
+            }
+        }
+        Err(error) => {
+            let kind = match &error {
+                ProcessError::Sandbox { .. } => "sandbox",
+                ProcessError::Program { .. } => "program",
+                ProcessError::WorkingDirectory { .. } => "working directory",
+                ProcessError::Supervisor { .. } => "supervisor",
+            };
+            outcome.error = Some(format!("{kind}: {error}"));
+        }
+    }
+    outcome
 }
 
 fn say(text: &str) -> std::io::Result<()> {

@@ -11,6 +11,7 @@ use bridle_compose::{Clock, Sleep, SystemClock};
 use bridle_world::process::{
     CommandSpec, DEFAULT_TIMEOUT, Environment, Finished, ProcessError, Processes,
 };
+use bridle_world::sandbox::{Access, Network, Policy, Protected, Tier};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -29,11 +30,34 @@ pub(crate) struct Rig {
     pub(crate) mark: String,
     pub(crate) processes: Processes,
     pub(crate) clock: HeldClock,
+    pub(crate) confinement: Option<Policy>,
 }
 
 impl Rig {
     pub(crate) fn new() -> Self {
         Self::supervised_by(probe())
+    }
+
+    /// One whose commands are not confined, and one for each way to confine them.
+    pub(crate) fn each() -> [Self; 3] {
+        [Self::new(), Self::confined(Tier::Full), Self::confined(Tier::Landlock)]
+    }
+
+    fn confined(tier: Tier) -> Self {
+        let mut rig = Self::new();
+        rig.processes = rig.processes.confined_at_most(tier);
+        let folder = fs_err::canonicalize(rig.folder.path()).unwrap();
+        rig.confinement = Some(Policy {
+            access: Access::WorkspaceWrite,
+            roots: vec![folder.clone()],
+            writable: Vec::new(),
+            protected: Protected::default(),
+            masked: Vec::new(),
+            temporary: None,
+            network: Network::Off,
+            records: folder,
+        });
+        rig
     }
 
     pub(crate) fn supervised_by(supervisor: PathBuf) -> Self {
@@ -53,7 +77,7 @@ impl Rig {
         let environment = Environment::from_variables(variables).with(MARK, &mark);
         let clock = HeldClock::new();
         let processes = Processes::with_clock(supervisor, environment, Arc::new(clock.clone()));
-        Self { folder: tempfile::tempdir().unwrap(), mark, processes, clock }
+        Self { folder: tempfile::tempdir().unwrap(), mark, processes, clock, confinement: None }
     }
 
     pub(crate) fn spec(&self, command: &str) -> CommandSpec {
@@ -62,7 +86,7 @@ impl Rig {
             cwd: self.folder.path().to_owned(),
             timeout: Some(DEFAULT_TIMEOUT),
             spool: None,
-            confinement: None,
+            confinement: self.confinement.clone(),
         }
     }
 

@@ -73,62 +73,66 @@ async fn beside(
 
 #[tokio::test]
 async fn a_cancel_leaves_nothing() {
-    let rig = Rig::new();
-    let token = CancellationToken::new();
-    let gate = rig.gate("tree");
-    let spec = rig.spec(&tree_then("echo up; sleep 600"));
-    let finished = beside(rig.processes.run(spec, token.clone(), |_| ()), async {
-        standing(&rig, &gate).await;
-        token.cancel();
-    })
-    .await;
-    assert_eq!(rig.marked(), Vec::<String>::new());
-    assert!(finished.cancelled && !finished.timed_out, "{finished:?}");
-    assert_eq!((finished.signal, finished.left), (Some(15), 0));
-    assert_eq!(text(&finished), "up\n");
+    for rig in Rig::each() {
+        let token = CancellationToken::new();
+        let gate = rig.gate("tree");
+        let spec = rig.spec(&tree_then("echo up; sleep 600"));
+        let finished = beside(rig.processes.run(spec, token.clone(), |_| ()), async {
+            standing(&rig, &gate).await;
+            token.cancel();
+        })
+        .await;
+        assert_eq!(rig.marked(), Vec::<String>::new());
+        assert!(finished.cancelled && !finished.timed_out, "{finished:?}");
+        assert_eq!((finished.signal, finished.left), (Some(15), 0));
+        assert_eq!(text(&finished), "up\n");
+    }
 }
 
 #[tokio::test]
 async fn a_time_out_leaves_nothing() {
-    let rig = Rig::new();
-    let gate = rig.gate("tree");
-    let command = tree_then("trap '' TERM; echo up; while :; do sleep 600; done");
-    let finished = beside(rig.run(&command), async {
-        standing(&rig, &gate).await;
-        rig.clock.time_out();
-    })
-    .await;
-    assert_eq!(rig.marked(), Vec::<String>::new());
-    assert!(finished.timed_out && !finished.cancelled, "{finished:?}");
+    for rig in Rig::each() {
+        let gate = rig.gate("tree");
+        let command = tree_then("trap '' TERM; echo up; while :; do sleep 600; done");
+        let finished = beside(rig.run(&command), async {
+            standing(&rig, &gate).await;
+            rig.clock.time_out();
+        })
+        .await;
+        assert_eq!(rig.marked(), Vec::<String>::new());
+        assert!(finished.timed_out && !finished.cancelled, "{finished:?}");
+    }
 }
 
 #[tokio::test]
 async fn a_normal_end_leaves_nothing_and_counts_what_was_left() {
-    let rig = Rig::new();
-    let (gate, go) = (rig.gate("tree"), rig.gate("go"));
-    let command = tree_then("echo hi; read line <go; exit 3");
-    let finished = beside(rig.run(&command), async {
-        standing(&rig, &gate).await;
-        std::thread::spawn(|| fs_err::write(go, "go\n").unwrap());
-    })
-    .await;
-    assert_eq!(rig.marked(), Vec::<String>::new());
-    assert_eq!((finished.exit_code, text(&finished).as_str()), (Some(3), "hi\n"));
-    assert!(finished.survivors >= MEMBERS, "{finished:?}");
-    assert!(!finished.timed_out && !finished.cancelled);
+    for rig in Rig::each() {
+        let (gate, go) = (rig.gate("tree"), rig.gate("go"));
+        let command = tree_then("echo hi; read line <go; exit 3");
+        let finished = beside(rig.run(&command), async {
+            standing(&rig, &gate).await;
+            std::thread::spawn(|| fs_err::write(go, "go\n").unwrap());
+        })
+        .await;
+        assert_eq!(rig.marked(), Vec::<String>::new());
+        assert_eq!((finished.exit_code, text(&finished).as_str()), (Some(3), "hi\n"));
+        assert!(finished.survivors >= MEMBERS, "{finished:?}");
+        assert!(!finished.timed_out && !finished.cancelled);
+    }
 }
 
 #[tokio::test]
 async fn a_dropped_call_leaves_nothing() {
-    let rig = Rig::new();
-    let gate = rig.gate("tree");
-    let command = tree_then("sleep 600");
-    let reader = tokio::select! {
-        finished = rig.run(&command) => panic!("it ended: {finished:?}"),
-        reader = standing(&rig, &gate) => reader,
-    };
-    fallen(reader).await;
-    assert_eq!(rig.marked(), Vec::<String>::new());
+    for rig in Rig::each() {
+        let gate = rig.gate("tree");
+        let command = tree_then("sleep 600");
+        let reader = tokio::select! {
+            finished = rig.run(&command) => panic!("it ended: {finished:?}"),
+            reader = standing(&rig, &gate) => reader,
+        };
+        fallen(reader).await;
+        assert_eq!(rig.marked(), Vec::<String>::new());
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,220 @@
+//! Puts a policy in force: first around the supervisor of one command, then in the command's own
+//! process before its program is executed.
+//!
+//! Every step that fails ends in an error and a command that was not started. Nothing is left out
+//! because it does not work here: what a machine can do was found out before, by the canary.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libc::sock_filter;
+use serde::{Deserialize, Serialize};
+
+use super::altered::Snapshot;
+use super::bpf;
+use super::filter::Filter;
+use super::landlock::{KNOWS_SCOPES, REQUIRED, Rights, Ruleset, Scope, version};
+use super::listener::{Listener, install, send_to};
+use super::namespaces::Own;
+use super::policy::{Access, Network, Policy};
+use super::{Protected, privileges, view};
+use crate::plant::Plant;
+
+/// The walls that stand on this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Walls {
+    /// Namespaces, Landlock and seccomp.
+    All,
+    /// The same, but the host's processes can be seen: a new `/proc` cannot be mounted here.
+    AllButProcesses,
+    /// Landlock and seccomp.
+    NoNamespaces,
+}
+
+/// A policy and the walls it is put in force with: what the supervisor is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Confinement {
+    pub(crate) policy: Policy,
+    pub(crate) walls: Walls,
+}
+
+impl Confinement {
+    /// The namespaces that the supervisor is to be in, if any.
+    pub(crate) fn namespaces(&self) -> Option<Own> {
+        let network = self.policy.network == Network::Off;
+        match self.walls {
+            Walls::All => Some(Own { processes: true, network }),
+            Walls::AllButProcesses => Some(Own { processes: false, network }),
+            Walls::NoNamespaces => None,
+        }
+    }
+
+    /// Whether placeholders stand while the command runs.
+    pub(crate) fn has_placeholders(&self) -> bool {
+        let Policy { access, protected, .. } = &self.policy;
+        let writes = *access == Access::WorkspaceWrite;
+        writes && self.namespaces().is_some() && !protected.absent.is_empty()
+    }
+
+    /// What is protected, as it is now: what no mount keeps as it is.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let protected = &self.policy.protected;
+        match (self.policy.access, self.namespaces()) {
+            (Access::ReadOnly, _) => Snapshot::take(&Protected::default()),
+            (_, Some(_)) => Snapshot::take(&Protected { present: Vec::new(), ..protected.clone() }),
+            (_, None) => Snapshot::take(protected),
+        }
+    }
+
+    /// Puts in force what holds for the supervisor as well, and prepares what does not.
+    ///
+    /// # Errors
+    /// When anything cannot be put in force.
+    pub(crate) fn enter(&self) -> io::Result<Lock> {
+        let namespaces = self.namespaces();
+        if let Some(own) = namespaces {
+            view::make(&self.policy, own.processes)?;
+        }
+        privileges::drop_all()?;
+        let ruleset = if Plant::NoLandlock.is_in() { None } else { Some(self.ruleset()?) };
+        let filter = |watched| {
+            let Policy { access, network, .. } = self.policy;
+            bpf::assemble(
+                &Filter { access, network, namespaces: namespaces.is_some(), watched }.rules(),
+            )
+        };
+        Ok(Lock { ruleset, watched: filter(true), unwatched: filter(false) })
+    }
+
+    /// What the command knows as the folder for temporary files, when the policy has one.
+    pub(crate) fn temporary(&self) -> Option<&Path> {
+        let folder = self.policy.temporary.as_deref()?;
+        Some(if self.namespaces().is_some() { Path::new("/tmp") } else { folder })
+    }
+
+    /// The folders in which files may be changed.
+    pub(super) fn writable(&self) -> impl Iterator<Item = &Path> {
+        let policy = &self.policy;
+        let all = policy.access == Access::WorkspaceWrite;
+        let folders = policy.roots.iter().chain(&policy.writable).filter(move |_| all);
+        let temporary = policy.temporary.iter().filter(|_| self.namespaces().is_none());
+        let own: &[&str] = match self.namespaces() {
+            Some(_) => &["/tmp", "/var/tmp", "/dev/shm"],
+            None => &[],
+        };
+        folders.chain(temporary).map(PathBuf::as_path).chain(own.iter().map(Path::new))
+    }
+
+    fn ruleset(&self) -> io::Result<Ruleset> {
+        let version = version().unwrap_or_default();
+        if version < REQUIRED {
+            return Err(io::Error::other("the kernel's Landlock is too old or switched off"));
+        }
+        if self.policy.network == Network::On
+            && self.namespaces().is_some()
+            && version < KNOWS_SCOPES
+        {
+            // Abstract sockets of the host's programs would be in reach.
+            return Err(io::Error::other("network needs a newer Landlock here"));
+        }
+        let scope = match self.policy.network {
+            Network::Off => Scope::Everything,
+            Network::On => Scope::AllButTcp,
+        };
+        let ruleset = Ruleset::new(version, scope)?;
+        self.allow_reads(&ruleset)?;
+        for folder in self.writable() {
+            ruleset.allow(folder, Rights::Change)?;
+        }
+        Ok(ruleset)
+    }
+
+    /// Everything may be read but devices, and, where no mount covers them, what is masked.
+    fn allow_reads(&self, ruleset: &Ruleset) -> io::Result<()> {
+        let mut hidden = vec![PathBuf::from("/dev")];
+        if self.namespaces().is_none() {
+            hidden.extend(self.policy.masked.iter().cloned());
+        }
+        ruleset.allow(Path::new("/"), Rights::List)?;
+        allow_beside(ruleset, Path::new("/"), &hidden)?;
+        ruleset.allow(Path::new("/dev"), Rights::List)?;
+        for device in ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"] {
+            ruleset.allow(&Path::new("/dev").join(device), Rights::UseDevice)?;
+        }
+        Ok(())
+    }
+}
+
+/// Allows reading of everything in `folder` but `hidden`, going down only where something hidden
+/// is further below.
+fn allow_beside(ruleset: &Ruleset, folder: &Path, hidden: &[PathBuf]) -> io::Result<()> {
+    for entry in fs_err::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) || hidden.contains(&path) {
+            continue;
+        }
+        if hidden.iter().any(|it| it.starts_with(&path)) {
+            ruleset.allow(&path, Rights::List)?;
+            allow_beside(ruleset, &path, hidden)?;
+        } else {
+            ruleset.allow(&path, Rights::Read)?;
+        }
+    }
+    Ok(())
+}
+
+/// What a command's own process still has to put in force, right before its program is executed.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    ruleset: Option<Ruleset>,
+    watched: Vec<sock_filter>,
+    unwatched: Vec<sock_filter>,
+}
+
+/// Tells, once a command was started or not, whether it was locked in.
+#[derive(Debug)]
+pub(crate) struct Handover(UnixStream);
+
+impl Lock {
+    /// Has `command` lock itself in. Its program cannot undo that, and nothing of it runs before.
+    ///
+    /// # Errors
+    /// When there is no way to hear of it.
+    #[expect(unsafe_code, reason = "the standard library marks code between fork and exec so")]
+    pub(crate) fn turn_in(self, command: &mut Command) -> io::Result<Handover> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let turn = move || self.turn(&theirs);
+        if !Plant::PolicyAfterExec.is_in() {
+            // SAFETY: the supervisor has one thread, so the child is whole: it may do whatever its
+            // parent could, memory and locks included.
+            unsafe { command.pre_exec(turn) };
+        }
+        Ok(Handover(ours))
+    }
+
+    /// Landlock first: its own calls need not be allowed afterwards.
+    fn turn(&self, to: &UnixStream) -> io::Result<()> {
+        if let Some(ruleset) = &self.ruleset {
+            ruleset.restrict()?;
+        }
+        let listener = match Plant::NoSeccomp.is_in() {
+            true => None,
+            false => install(&self.watched, &self.unwatched)?,
+        };
+        send_to(to, listener)
+    }
+}
+
+impl Handover {
+    /// What the command sent when it was locked in: who is to be asked, if anybody is. None when it
+    /// was not locked in.
+    pub(crate) fn take(self) -> Option<Option<Listener>> {
+        Listener::receive(self.0.as_fd()).ok()
+    }
+}

@@ -1,0 +1,251 @@
+//! Tells what a policy refuses a command, from the calls that the listener hears of.
+//!
+//! A path is read from the memory of whoever asks, and judged by asking the kernel whether it could
+//! be changed there. That is only for telling: the caller may change its memory afterwards, and what
+//! then happens is decided by mounts and Landlock. The one decision made here is that names which
+//! other programs obey are not created, which holds for programs that do not fight it.
+
+#![expect(unsafe_code, reason = "memory of another process is read by one raw call")]
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use libc::seccomp_notif;
+use rustix::fs::{Access as Ask, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
+
+use super::confine::Confinement;
+use super::filter::{CHANGES, Change, PathArgument};
+use super::listener::{Answer, Listener};
+use super::policy::{Access, Denial, MAX_DENIALS};
+use super::protected::protected_name;
+
+/// The longest path that the kernel takes, in bytes.
+const MAX_PATH: usize = 4096;
+
+/// Below a folder of this name lie other people's packages, with whatever names they have in them.
+const PACKAGES: &str = "node_modules";
+
+/// Listens for one command.
+pub(crate) struct Watcher<'a, Tell> {
+    confinement: &'a Confinement,
+    told: Vec<Denial>,
+    tell: Tell,
+}
+
+impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
+    /// Tells each thing that is refused once, before the call that it is refused to ends.
+    pub(crate) fn new(confinement: &'a Confinement, tell: Tell) -> Self {
+        Self { confinement, told: Vec::new(), tell }
+    }
+
+    /// Answers until the command and all it started are gone.
+    pub(crate) fn serve(mut self, listener: &Listener) {
+        listener.serve(|listener, call| self.judge(listener, call));
+    }
+
+    fn judge(&mut self, listener: &Listener, call: &seccomp_notif) -> Answer {
+        if i64::from(call.data.nr) == libc::SYS_socket {
+            self.tell(Denial::Network);
+            return Answer::Refuse(Errno::PERM);
+        }
+        let Some(change) = CHANGES.iter().find(|it| it.number == i64::from(call.data.nr)) else {
+            return Answer::GoOn;
+        };
+        for argument in change.paths {
+            let Some(path) = path_of(call, *argument).filter(|_| listener.is_waiting(call)) else {
+                continue;
+            };
+            if creates(change, call, *argument) && self.is_kept_name(&path) {
+                self.tell(Denial::Path(path));
+                return Answer::Refuse(Errno::ROFS);
+            }
+            let in_vain = match needs(change, *argument) {
+                Needs::Something => !exists(&path),
+                Needs::Nothing => exists(&path),
+                Needs::Either => false,
+            };
+            if !in_vain && self.refuses(&path, *argument) {
+                self.tell(Denial::Path(path));
+            }
+        }
+        Answer::GoOn
+    }
+
+    fn tell(&mut self, denial: Denial) {
+        if self.told.len() < MAX_DENIALS && !self.told.contains(&denial) {
+            (self.tell)(&denial);
+            self.told.push(denial);
+        }
+    }
+
+    /// Whether a path that does not exist would get a protected name, or lie below one.
+    fn is_kept_name(&self, path: &Path) -> bool {
+        let policy = &self.confinement.policy;
+        if policy.access == Access::ReadOnly || exists(path) {
+            return false;
+        }
+        if policy.protected.watched.iter().any(|it| it == path) {
+            return true;
+        }
+        let Some(below) = policy.roots.iter().find_map(|root| path.strip_prefix(root).ok()) else {
+            return false;
+        };
+        let mut folder = PathBuf::new();
+        for part in below.components() {
+            if part.as_os_str() == PACKAGES {
+                return false;
+            }
+            if protected_name(&folder, part.as_os_str()).is_some() {
+                // What git itself writes below is judged by mounts; the folder must exist for it.
+                return part.as_os_str() != ".git" || below.file_name() == Some(OsStr::new(".git"));
+            }
+            folder.push(part);
+        }
+        false
+    }
+
+    /// Whether the policy, and not what the file system says anyway, is in the way of a change.
+    fn refuses(&self, path: &Path, argument: PathArgument) -> bool {
+        let own = if argument.name_itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        // There it is the kernel that says what may be written.
+        if path.starts_with("/proc") {
+            return false;
+        }
+        if argument.name_itself && is_pinned(path) {
+            return true;
+        }
+        // What is named itself, or does not exist, is a matter of its folder.
+        let place = match rustix::fs::statx(CWD, path, own, StatxFlags::TYPE) {
+            Ok(_) if !argument.name_itself => path,
+            Ok(_) | Err(Errno::NOENT) => path.parent().unwrap_or(path),
+            Err(_) => return false,
+        };
+        match rustix::fs::accessat(CWD, place, Ask::WRITE_OK, AtFlags::EACCESS) {
+            Err(Errno::ROFS) => true,
+            Ok(()) => !self.lies_in_writable(place),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether Landlock lets a place be changed.
+    fn lies_in_writable(&self, place: &Path) -> bool {
+        let Some(place) = real(place) else { return true };
+        self.confinement.writable().any(|folder| place.starts_with(folder))
+            || place.starts_with("/dev")
+            || place.starts_with("/proc")
+    }
+}
+
+/// What a call needs to be at one of its paths; without it, it fails in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Something,
+    Nothing,
+    Either,
+}
+
+fn needs(change: &Change, argument: PathArgument) -> Needs {
+    /// The calls that only make something new.
+    const MAKING: &[i64] = &[
+        libc::SYS_mkdirat,
+        libc::SYS_mknodat,
+        libc::SYS_linkat,
+        libc::SYS_symlinkat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_mkdir,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_mknod,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_link,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_symlink,
+    ];
+    #[cfg(target_arch = "x86_64")]
+    if change.number == libc::SYS_creat {
+        return Needs::Either;
+    }
+    // An open may make a file; the second path of a rename may be there or not.
+    if change.flags.is_some() || change.paths.get(1) == Some(&argument) {
+        return Needs::Either;
+    }
+    if MAKING.contains(&change.number) { Needs::Nothing } else { Needs::Something }
+}
+
+/// Whether a call may make a name that was not there.
+fn creates(change: &Change, call: &seccomp_notif, argument: PathArgument) -> bool {
+    let flags = change.flags.and_then(|place| call.data.args.get(place as usize));
+    match flags {
+        Some(flags) => *flags as u32 & libc::O_CREAT as u32 != 0,
+        None => needs(change, argument) != Needs::Something,
+    }
+}
+
+/// The place that an argument means: absolute, with its folder resolved and its last part as it is.
+fn path_of(call: &seccomp_notif, argument: PathArgument) -> Option<PathBuf> {
+    let path = text(call.pid, *call.data.args.get(argument.path)?)?;
+    let mut path = PathBuf::from(path);
+    if path.is_relative() {
+        let folder = match argument.folder.and_then(|place| call.data.args.get(place)) {
+            Some(number) if *number as i32 != libc::AT_FDCWD => {
+                format!("/proc/{}/fd/{}", call.pid, *number as i32)
+            }
+            _ => format!("/proc/{}/cwd", call.pid),
+        };
+        path = fs_err::read_link(folder).ok()?.join(path);
+    }
+    let Some(name) = path.file_name() else { return real(&path) };
+    match path.parent().and_then(real) {
+        Some(folder) => Some(folder.join(name)),
+        None => Some(path),
+    }
+}
+
+/// A string in the memory of another process.
+fn text(pid: u32, address: u64) -> Option<OsString> {
+    let mut bytes = vec![0_u8; MAX_PATH];
+    let mut length = 0;
+    // Page by page, because the one behind the string may not exist.
+    while length < MAX_PATH {
+        let from = address.checked_add(length as u64)?;
+        let page = (MAX_PATH as u64 - from % MAX_PATH as u64) as usize;
+        let part = bytes.get_mut(length..MAX_PATH.min(length + page))?;
+        let count = copy(pid, from, part)?;
+        if let Some(end) = part.get(..count)?.iter().position(|byte| *byte == 0) {
+            bytes.truncate(length + end);
+            return Some(OsString::from_vec(bytes));
+        }
+        length += count;
+    }
+    None
+}
+
+/// Copies memory of another process; how much, or nothing when it cannot be read.
+fn copy(pid: u32, from: u64, to: &mut [u8]) -> Option<usize> {
+    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: to.len() };
+    // SAFETY: the kernel writes at most the bytes of `to`, which this function alone can reach,
+    // and checks the other address itself.
+    let count =
+        unsafe { libc::process_vm_readv(pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(count).ok().filter(|count| *count > 0)
+}
+
+fn exists(path: &Path) -> bool {
+    rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE).is_ok()
+}
+
+/// Whether something is mounted at a path, so that it can be neither moved nor removed.
+fn is_pinned(path: &Path) -> bool {
+    let found = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Where a path leads, links followed.
+fn real(path: &Path) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let target = fs_err::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    Some(OsStr::from_bytes(target.as_os_str().as_bytes()).into())
+}

@@ -1,0 +1,82 @@
+//! What a supervisor does for a command that has a policy. Each step fails closed: a policy that is
+//! not in force means that nothing is started.
+
+use std::io;
+use std::process::Child;
+
+use super::protocol::{Status, Step};
+use super::report;
+use crate::plant::Plant;
+use crate::sandbox::confine::{self, Confinement, Lock};
+use crate::sandbox::denials::Watcher;
+use crate::sandbox::fork::{Fork, split};
+use crate::sandbox::listener::Listener;
+use crate::sandbox::namespaces::split_into;
+use crate::sandbox::placeholders::Placeholders;
+
+/// What came of locking a command in: who is to be asked, if anybody is.
+pub(super) type Handover = Option<Listener>;
+
+type Failure = (Step, String);
+
+fn sandbox(error: io::Error) -> Failure {
+    (Step::Sandbox, error.to_string())
+}
+
+/// Makes the placeholders that the command needs, in the process that will remove them.
+pub(super) fn prepare(confinement: Option<&Confinement>) -> Result<Option<Placeholders>, Failure> {
+    let confinement = confinement.filter(|it| it.has_placeholders());
+    confinement.map(|it| Placeholders::make(&it.policy)).transpose().map_err(sandbox)
+}
+
+/// Splits off the supervisor, in namespaces of its own where the policy wants them.
+pub(super) fn split_for(confinement: Option<&Confinement>) -> Result<Fork, Failure> {
+    match confinement.and_then(Confinement::namespaces) {
+        Some(own) => {
+            split_into(own).map_err(|error| (Step::Sandbox, format!("no namespaces: {error}")))
+        }
+        None => split().map_err(|error| (Step::Setup, format!("splitting: {error}"))),
+    }
+}
+
+/// Puts the policy in force around this process, and prepares the rest of it.
+pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Lock>, Failure> {
+    confinement.map(Confinement::enter).transpose().map_err(sandbox)
+}
+
+/// Tells a program that cannot be executed from a command that could not be locked in.
+pub(super) fn started(
+    child: io::Result<Child>,
+    handover: Option<confine::Handover>,
+) -> Result<(Child, Option<Handover>), Failure> {
+    let confined = handover.is_some();
+    let handover = handover.and_then(confine::Handover::take);
+    let locked = handover.is_some() || Plant::PolicyAfterExec.is_in();
+    match child {
+        Ok(child) if locked || !confined => Ok((child, handover)),
+        Ok(mut child) => {
+            // It said nothing, so it is not to run.
+            child.kill().and_then(|()| child.wait()).map_err(sandbox)?;
+            Err((Step::Sandbox, "the command was not locked in".to_owned()))
+        }
+        Err(error) if locked || !confined => Err((Step::Program, error.to_string())),
+        Err(error) => Err((Step::Sandbox, format!("locking the command in: {error}"))),
+    }
+}
+
+/// Tells what the command is refused, from a thread that ends with the last of its processes. This
+/// process splits no more, so a thread does no harm.
+pub(super) fn watch(confinement: Option<Confinement>, handover: Option<Handover>) {
+    let (Some(confinement), Some(handover)) = (confinement, handover) else { return };
+    let Some(listener) = handover else {
+        report(&Status::Unwatched);
+        return;
+    };
+    let watcher = std::thread::Builder::new().name("denials".to_owned());
+    let watched = watcher.spawn(move || {
+        let tell = |denial: &_| report(&Status::Denied { denial: Clone::clone(denial) });
+        Watcher::new(&confinement, tell).serve(&listener);
+    });
+    // Without the thread the listener is closed, and the kernel refuses what is asked.
+    drop(watched);
+}

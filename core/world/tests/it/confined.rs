@@ -1,0 +1,246 @@
+//! Confined commands, seen from outside: every user and every tier that this machine has.
+
+mod daily;
+mod escapes;
+mod place;
+
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+use bridle_world::sandbox::Tier;
+
+use escapes::{TRIES, Try};
+use place::{Place, USERS, User};
+
+const TIERS: [Tier; 2] = [Tier::Full, Tier::Landlock];
+
+#[test]
+fn a_confined_command_runs_and_ends_as_its_own() {
+    for user in USERS {
+        for tier in TIERS {
+            let place = Place::new(user);
+            let outcome = place.run(tier, "echo hi; exit 7");
+            assert_eq!(outcome.error, None, "{user:?} {tier:?}");
+            assert_eq!(outcome.tier, tier, "{user:?}: {:?}", outcome.cause);
+            assert_eq!((outcome.code, outcome.output.as_str()), (Some(7), "hi\n"));
+            assert_eq!(outcome.denied, "none");
+        }
+    }
+}
+
+/// A workspace with everything that is worth protecting.
+fn rich(user: User) -> Place {
+    let mut place = Place::new(user).with_repository();
+    place.shell(
+        "echo a >a; git add a; git commit -qm a; git init -q sub; mkdir .idea elsewhere; \
+         ln -s elsewhere .claude; rm .git/hooks/*; echo >.git/hooks/pre-commit.sample",
+    );
+    place.policy.writable.push(place.base.join("home/cache"));
+    place.look();
+    place
+}
+
+/// Everything outside of the workspace, with its metadata.
+fn surroundings(place: &Place) -> String {
+    place.shell(
+        "cd .. && find outside home/.ssh home/.bashrc -printf '%p %m %T@ %s %n\\n' 2>&1 | sort",
+    )
+}
+
+/// Which tries succeed, in this order.
+fn tried(place: &Place, run: impl FnOnce(&str) -> String) -> Vec<&'static str> {
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let sockets = tempfile::tempdir().unwrap();
+    place.give(sockets.path());
+    let socket = sockets.path().join("socket");
+    let _unix = UnixListener::bind(&socket).unwrap();
+    place.give(&socket);
+    let name = format!("bridle-{}", socket.display());
+    let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
+    let _abstract = UnixListener::bind_addr(&abstract_name).unwrap();
+    let mut victim = place.as_user("sleep").arg("600").spawn().unwrap();
+    let mut script = format!(
+        "export W={0}/ws O={0}/outside H={0}/home HOME={0}/home TCP={1} UNIX={2} ABSTRACT={name} \
+         VICTIM={3}\n",
+        place.base.display(),
+        tcp.local_addr().unwrap().port(),
+        socket.display(),
+        victim.id(),
+    );
+    for it in TRIES {
+        let Try { name, script: line, .. } = it;
+        script +=
+            &format!("( {line} ) >/dev/null 2>&1 && echo 'can {name}' || echo 'cannot {name}'\n");
+    }
+    let output = run(&script);
+    victim.kill().unwrap();
+    let status = victim.wait().unwrap();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "it was signalled");
+    let told =
+        |word: &str, it: &Try| output.lines().any(|line| line == format!("{word} {}", it.name));
+    assert!(TRIES.iter().all(|it| told("can", it) || told("cannot", it)), "{output}");
+    TRIES.iter().filter(|it| told("can", it)).map(|it| it.name).collect()
+}
+
+#[test]
+fn no_way_out_succeeds_and_work_does() {
+    for user in USERS {
+        for tier in TIERS {
+            let place = rich(user);
+            let before = surroundings(&place);
+            let can = tried(&place, |script| {
+                let outcome = place.run(tier, script);
+                assert_eq!((outcome.error, outcome.tier), (None, tier), "{user:?}");
+                outcome.output
+            });
+            let wrong = TRIES.iter().filter(|it| {
+                let may = if tier == Tier::Full { it.allowed.0 } else { it.allowed.1 };
+                let (can, must) = (can.contains(&it.name), it.allowed.0);
+                (can && !may) || (must && !can)
+            });
+            let wrong: Vec<&str> = wrong.map(|it| it.name).collect();
+            assert!(wrong.is_empty(), "{user:?} {tier:?}: {wrong:?}");
+            if tier == Tier::Full {
+                assert_eq!(surroundings(&place), before, "{user:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_refused_is_told_by_name_whatever_the_command_makes_of_it() {
+    for user in USERS {
+        for tier in TIERS {
+            let place = rich(user);
+            let outside = place.base.join("outside/new");
+            let cases = [
+                ("true", String::new()),
+                ("echo Permission denied; false", String::new()),
+                ("cat /nonexistent", String::new()),
+                ("mkdir -p $PWD/d/e; rm -f nothing; echo >/dev/null; test -w a", String::new()),
+                ("(exec 3<>/dev/tcp/1.1.1.1/53) 2>/dev/null; true", "network".to_owned()),
+                ("echo x 2>/dev/null >../outside/new; true", outside.display().to_string()),
+                ("cd ../outside; mkdir new; true", outside.display().to_string()),
+                ("mkdir -p x/.vscode; true", place.ws().join("x/.vscode").display().to_string()),
+            ];
+            for (command, expected) in cases {
+                let outcome = place.run(tier, command);
+                let expected = if expected.is_empty() { "none".to_owned() } else { expected };
+                assert_eq!(outcome.denied, expected, "{user:?} {tier:?}: {command}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_mounts_protect_is_told_as_well() {
+    for user in USERS {
+        let place = rich(user);
+        for (command, path) in [
+            ("echo x >>.git/config", ".git/config"),
+            ("mv .git g", ".git"),
+            ("mv sub/.git/hooks h", "sub/.git/hooks"),
+            ("mv sub sub2", "sub"),
+            ("git config x.y z", ".git/config"),
+        ] {
+            let outcome = place.run(Tier::Full, command);
+            let told: Vec<&str> = outcome.denied.lines().collect();
+            let path = place.ws().join(path);
+            assert!(told.contains(&path.to_str().unwrap()), "{user:?} {command}: {told:?}");
+            assert_ne!(outcome.code, Some(0), "{user:?} {command}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_nobody_may_write_is_no_matter_of_the_policy() {
+    // Root may write everything.
+    let place = rich(User::Plain);
+    if place::is_root() {
+        let outcome = place.run(Tier::Full, "echo x >a/b; mkdir a; echo x >/proc/version");
+        assert_eq!(outcome.denied, "none");
+    }
+}
+
+#[test]
+fn placeholders_are_gone_when_a_command_has_ended() {
+    for user in USERS {
+        let mut place = Place::new(user);
+        place.look();
+        assert!(!place.policy.protected.absent.is_empty());
+        let outcome = place.run(Tier::Full, "ls -A; mkdir .git/x .vscode/x; touch y");
+        assert!(outcome.output.contains(".git\n"), "{}", outcome.output);
+        assert_eq!(place.shell("ls -A"), "y\n");
+        assert_eq!(place.shell("ls -A ../records"), "lock\n");
+    }
+}
+
+#[test]
+fn in_read_only_mode_nothing_changes_but_temporary_files() {
+    for user in USERS {
+        for tier in TIERS {
+            let mut place = rich(user);
+            place.policy.access = bridle_world::sandbox::Access::ReadOnly;
+            let before = place.shell("find . | sort; stat -c '%a %Y' a");
+            let outcome = place.run(
+                tier,
+                "for c in 'echo x >a' 'chmod 777 a' 'touch -d 2001-01-01 a' 'rm a' 'mkdir d' \
+                 'git add -A' 'mv a b' 'ln a c' 'echo x >../home/cache/x'; \
+                 do (eval \"$c\") 2>/dev/null && echo \"can $c\"; done; \
+                 cat a && git log --oneline | grep -c . && f=$(mktemp) && echo x >$f && cat $f",
+            );
+            assert_eq!(outcome.output, "a\n1\nx\n", "{user:?} {tier:?}");
+            assert_eq!(place.shell("find . | sort; stat -c '%a %Y' a"), before);
+        }
+    }
+}
+
+#[test]
+fn what_no_wall_kept_is_told() {
+    for user in USERS {
+        let place = rich(user);
+        for (command, path) in [
+            ("echo >>.git/config", ".git/config"),
+            ("echo x >.git/hooks/pre-commit; rm .git/hooks/pre-commit", ".git/hooks"),
+            ("chmod 700 .idea", ".idea"),
+            ("rm .claude", ".claude"),
+        ] {
+            let outcome = place.run(Tier::Landlock, command);
+            assert_eq!(outcome.altered, [place.ws().join(path)], "{user:?} {command}");
+        }
+        let outcome = place.run(Tier::Landlock, "echo b >b; git add b; git commit -qm b");
+        assert_eq!((outcome.code, outcome.altered), (Some(0), Vec::new()), "{user:?}");
+        // Whatever is allowed outside may come while a command runs in the full tier, too.
+        let outcome = place.run(Tier::Full, "echo x >>.git/config; echo b >c");
+        assert_eq!(outcome.altered, Vec::<std::path::PathBuf>::new());
+    }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "another sandbox is what ours is compared with")]
+fn bubblewrap_refuses_nothing_that_is_allowed_here() {
+    if !std::path::Path::new("/usr/bin/bwrap").exists() {
+        println!("SKIP bubblewrap: bwrap is not installed");
+        return;
+    }
+    let place = rich(User::Own);
+    let base = place.base.display();
+    let can = tried(&place, |script| {
+        let mut theirs = std::process::Command::new("/usr/bin/bwrap");
+        let flags = format!(
+            "--new-session --die-with-parent --ro-bind / / --dev /dev --bind {base}/tmp /tmp --tmpfs /run \
+             --bind {base}/ws {base}/ws --bind {base}/home/cache {base}/home/cache \
+             --tmpfs {base}/home/.ssh --ro-bind {base}/ws/.git/config {base}/ws/.git/config \
+             --ro-bind {base}/ws/.git/hooks {base}/ws/.git/hooks --unshare-all --cap-drop ALL --proc /proc",
+        );
+        theirs.args(flags.split_whitespace()).args(["/bin/bash", "-c", script]);
+        let output = theirs.current_dir(place.ws()).env("TMPDIR", "/tmp").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    });
+    let stricter = TRIES.iter().filter(|it| it.allowed.0 && !can.contains(&it.name));
+    assert_eq!(stricter.map(|it| it.name).collect::<Vec<_>>(), Vec::<&str>::new());
+    // And it lets through what is refused here, so the tries do try something.
+    for name in ["git-attributes", "tasks", "user-namespace", "move-sub", "keys-of-the-kernel"] {
+        assert!(can.contains(&name), "{name}: {can:?}");
+    }
+}
