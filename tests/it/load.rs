@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bridle_model_server::Script;
-use bridle_tests::{Client, RequestId, Trace, wait_until_gone};
+use bridle_tests::{Client, RequestId, Trace, descendants, wait_until_gone};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
@@ -185,8 +185,13 @@ impl Load {
         // Too few came: every prompt is answered, or what is left would run for ever.
         drop(tokio::time::timeout(PATIENCE, wait).await);
         let before = Seen { trace: client.trace(), effects: self.effects() };
+        // The helpers of commands do not work in the place, but may have files of it open.
+        let helpers = descendants(client.pid());
         death.strike(&client);
         let (_, trace) = client.wait().await;
+        for process in helpers {
+            assert!(wait_until_gone(&process, Duration::from_secs(10)), "{process:?} survives");
+        }
         while let Some(process) = self.scene.place.processes().pop() {
             assert!(wait_until_gone(&process, Duration::from_secs(10)), "{process:?} survives");
         }
@@ -195,10 +200,11 @@ impl Load {
     }
 
     /// The files that tools have made. What a killed write leaves is none: the next write in the
-    /// folder removes it.
+    /// folder removes it. Nor is what a killed command leaves, which are empty folders.
     fn effects(&self) -> BTreeSet<String> {
         let entries = fs_err::read_dir(self.scene.place.workspace()).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let files = entries.map(Result::unwrap).filter(|entry| entry.path().is_file());
+        let names = files.map(|entry| entry.file_name().into_string().unwrap());
         names.filter(|name| !name.starts_with(".bridle-")).collect()
     }
 

@@ -31,6 +31,7 @@ mod power_cuts;
 mod repeats;
 mod repository;
 mod restarts;
+mod sandbox;
 mod scene;
 mod secrets;
 mod sessions_commands;

@@ -28,6 +28,8 @@ async fn interactive_programs_do_not_wait_for_a_person() {
     ] {
         let command = format!("({repository}) >/dev/null 2>&1; {command}");
         let scene = Scene::new(call_then_done("shell", json!({"command": command}))).await;
+        // A sandbox lets nobody make the folder a repository.
+        scene.place.configure("config.toml", "[sandbox]\nat_most = \"none\"\n");
         let (mut client, session) = scene.session().await;
         client.prompt(&session, "go").await.ok();
         let results = scene.last_results();
@@ -94,6 +96,8 @@ async fn a_command_runs_in_the_folder_of_its_session() {
 #[tokio::test]
 async fn a_program_that_only_the_login_shell_finds_is_found() {
     let scene = Scene::new(call_then_done("shell", json!({"command": "only-in-a-terminal"}))).await;
+    // Confined commands have a `/tmp` of their own, and this home is in the machine's.
+    scene.place.configure("config.toml", "[sandbox]\nat_most = \"none\"\n");
     let profile = "echo welcome; PATH=\"$HOME/tools:$PATH\"; export PATH\n";
     fs_err::write(scene.place.user_home().join(".bash_profile"), profile).unwrap();
     let tools = scene.place.user_home().join("tools");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT};
+use bridle_world::sandbox::Tier;
 use tokio_util::sync::CancellationToken;
 
 use super::Exit;
@@ -27,7 +28,7 @@ pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
     findings.push(model(&settings));
     findings.push(supervisor(&app).await);
     findings.extend(search_path(&app).await);
-    findings.push(Finding::Note("sandbox: none yet, so every command asks".to_owned()));
+    findings.extend(sandbox(&app).await);
     app.close().await;
 
     let mut out = std::io::stdout().lock();
@@ -116,6 +117,30 @@ async fn search_path(app: &App) -> Option<Finding> {
         Some(fault) => Finding::Note(format!(
             "the login shell{shell} did not tell its PATH, so commands have the one that Bridle was \
              started with: {fault}"
+        )),
+    })
+}
+
+/// How far commands can be confined, by trying it.
+async fn sandbox(app: &App) -> Option<Finding> {
+    let processes = app.processes()?;
+    let sandbox = processes.sandbox().await;
+    let cause = sandbox.cause().unwrap_or("unknown");
+    Some(match sandbox.tier() {
+        Tier::Full if sandbox.cause().is_none() => {
+            Finding::Good("commands are confined by namespaces, Landlock and seccomp".to_owned())
+        }
+        Tier::Full => Finding::Good(format!(
+            "commands are confined by namespaces, Landlock and seccomp, without a `/proc` of their \
+             own: {cause}"
+        )),
+        Tier::Landlock => Finding::Note(format!(
+            "commands are confined by Landlock and seccomp only, which protect neither `.git` in \
+             the workspace nor your keys from being read (docs/sandbox.md): {cause}"
+        )),
+        Tier::None => Finding::Note(format!(
+            "commands cannot be confined, so each one asks, and `read-only` and `plan` refuse \
+             them: {cause}"
         )),
     })
 }

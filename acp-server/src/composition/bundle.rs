@@ -35,6 +35,10 @@ pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::M
             None => return Row { disabled: true, ..row },
         },
         "permission-modes" => json!(settings.permissions),
+        "sandbox" => json!({
+            "folder": settings.sandbox_folder(),
+            "writable": settings.sandbox.writable,
+        }),
         "apply_patch" => return Row { disabled: !settings.apply_patch, ..row },
         "driver" => json!({
             "mode": settings.mode,

@@ -1,5 +1,6 @@
 //! The plugins that this crate adds: what joins the other crates to the user's settings.
 
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -9,6 +10,7 @@ use bridle_session::Header;
 use bridle_store::{BlobStore, FileStore, SessionStore};
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
+use bridle_world::sandbox;
 
 use super::no_store::NoStore;
 use super::providers::Providers;
@@ -89,21 +91,42 @@ struct ProcessesPlugin;
 impl Plugin for ProcessesPlugin {
     const NAME: &'static str = "processes";
     type Config = ();
-    type Needs = ();
+    type Needs = (Arc<CurrentSettings>,);
 
     fn provides() -> Vec<ServiceKey> {
         vec![ServiceKey::of::<Processes>()]
     }
 
-    async fn activate(&self, (): (), (): (), setup: &Setup) -> Result<(), ActivateError> {
+    async fn activate(
+        &self,
+        (): (),
+        (settings,): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
         let environment = Environment::from_process();
         let processes = Processes::new(Processes::THIS_BINARY.into(), environment);
+        let settings = settings.get();
+        let processes = processes.confined_at_most(settings.sandbox.at_most);
+        if let Some(folder) = settings.sandbox_folder() {
+            setup.scope().tasks().spawn(tidy_up(folder));
+        }
         let closed = processes.clone();
         setup.on_retract("the launcher of commands", || async move {
             closed.close().await;
             Ok(())
         })?;
         Ok(setup.provide(Arc::new(processes))?)
+    }
+}
+
+/// Removes what killed commands have left in workspaces.
+async fn tidy_up(records: PathBuf) {
+    let tidied = tokio::task::spawn_blocking(move || sandbox::remove_abandoned(&records));
+    match tidied.await {
+        Ok(Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "placeholders of killed commands may be left in workspaces");
+        }
+        _ => {}
     }
 }
 

@@ -7,6 +7,7 @@ use bridle_agent::{BUDGET_LIMITS, Mode, Rule};
 use bridle_model::{Effort, ModelPatch, Secret};
 use bridle_session::Route;
 use bridle_store::Compression;
+use bridle_world::sandbox::Tier;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -14,6 +15,7 @@ use super::provider::{KnownProvider, PROVIDERS};
 use super::settings::Source;
 
 mod permissions;
+mod sandbox;
 mod values;
 
 /// The largest configuration file that is read; a larger one is a mistake.
@@ -30,6 +32,9 @@ pub(super) enum Setting {
     Thinking(Effort),
     Fallback(String),
     CaFile(PathBuf),
+    SandboxTier(Tier),
+    /// A folder that commands may write besides the workspace.
+    Writable(PathBuf),
     Compression(Compression),
     /// A limit of `[budget]`, or its currency.
     Budget(&'static str, serde_json::Value),
@@ -156,7 +161,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 13] = [
+const ROOT_KEYS: [&str; 14] = [
     "model",
     "thinking",
     "fallback",
@@ -167,6 +172,7 @@ const ROOT_KEYS: [&str; 13] = [
     "budget",
     "idle_timeout_s",
     "permissions",
+    "sandbox",
     "sessions",
     "models",
     "providers",
@@ -217,6 +223,7 @@ impl Reader<'_> {
                 "budget" => self.budget(value),
                 "models" => self.models(value),
                 "permissions" => self.permissions(value),
+                "sandbox" => self.sandbox(value),
                 "sessions" => self.sessions(value),
                 unknown => {
                     self.unknown(start, "key", unknown, &ROOT_KEYS);

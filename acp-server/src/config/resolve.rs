@@ -9,6 +9,7 @@ use bridle_agent::{Effect, Mode, Rule, RulesConfig};
 use bridle_model::{Catalogue, CatalogueModel, Effort, HttpClient, ModelPatch};
 use bridle_session::Route;
 use bridle_store::Compression;
+use bridle_world::sandbox::Tier;
 use serde_json::Value;
 
 use super::endpoint::Endpoint;
@@ -17,7 +18,9 @@ use super::file::{self, Entry, FileKind, Setting};
 use super::listed::Listed;
 use super::paths::Places;
 use super::provider::{KnownProvider, PROVIDERS, supported_names};
-use super::settings::{KeySource, Overrides, ProviderSettings, Row, Settings, Source};
+use super::settings::{
+    KeySource, Overrides, ProviderSettings, Row, SandboxSettings, Settings, Source,
+};
 
 const BUILT_IN: &str = include_str!("builtin.toml");
 
@@ -84,6 +87,8 @@ struct Winners {
     full_access: Option<(bool, Source)>,
     apply_patch: Option<(bool, Source)>,
     ca_file: Option<(PathBuf, Source)>,
+    at_most: Option<(Tier, Source)>,
+    writable: Vec<(PathBuf, Source)>,
     idle_timeout: Option<(u32, Source)>,
     compression: Option<(Compression, Source)>,
     budget: BTreeMap<&'static str, (Value, Source)>,
@@ -104,6 +109,8 @@ impl Winners {
             Setting::FullAccess(flag) => self.full_access = Some((flag, source)),
             Setting::ApplyPatch(flag) => self.apply_patch = Some((flag, source)),
             Setting::CaFile(path) => self.ca_file = Some((path, source)),
+            Setting::SandboxTier(tier) => self.at_most = Some((tier, source)),
+            Setting::Writable(path) => self.writable.push((path, source)),
             Setting::IdleTimeout(seconds) => self.idle_timeout = Some((seconds, source)),
             Setting::Compression(form) => self.compression = Some((form, source)),
             Setting::Rule(rule) => self.rules.push((rule, source)),
@@ -171,6 +178,10 @@ impl Winners {
             fallback,
             catalogue,
             ca_file: self.ca_file.as_ref().map(|(path, _)| path.clone()),
+            sandbox: SandboxSettings {
+                at_most: self.at_most.as_ref().map_or(Tier::Full, |(tier, _)| *tier),
+                writable: self.writable.iter().map(|(path, _)| path.clone()).collect(),
+            },
             idle_timeout: self
                 .idle_timeout
                 .as_ref()
@@ -216,6 +227,14 @@ impl Winners {
         rows.extend(self.thinking.map(|(l, source)| row("thinking", l.to_string(), source)));
         rows.extend(
             self.ca_file.map(|(path, source)| row("ca_file", path.display().to_string(), source)),
+        );
+        rows.extend(
+            self.at_most.map(|(tier, source)| row("sandbox.at_most", tier.to_string(), source)),
+        );
+        rows.extend(
+            self.writable
+                .into_iter()
+                .map(|(path, source)| row("sandbox.writable", path.display().to_string(), source)),
         );
         rows.extend(
             self.idle_timeout.map(|(n, source)| row("idle_timeout_s", n.to_string(), source)),

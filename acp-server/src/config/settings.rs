@@ -9,6 +9,7 @@ use bridle_agent::{Mode, RulesConfig};
 use bridle_model::{Catalogue, Effort, Secret};
 use bridle_session::Route;
 use bridle_store::Compression;
+use bridle_world::sandbox::Tier;
 
 /// What a command line may override.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +48,8 @@ pub struct Settings {
     pub full_access: bool,
     /// Whether models are offered the tool `apply_patch`.
     pub apply_patch: bool,
+    /// How commands are confined.
+    pub sandbox: SandboxSettings,
     /// How long a model provider may send nothing, pings included, before a request is given up.
     pub idle_timeout: Duration,
     /// The limits of turns and sessions, by their names in `[budget]`.
@@ -64,10 +67,24 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The folder of what confined commands need while they run.
+    pub fn sandbox_folder(&self) -> Option<PathBuf> {
+        self.state.as_ref().map(|state| state.join("sandbox"))
+    }
+
     /// The settings of one provider.
     pub fn provider(&self, name: &str) -> Option<&ProviderSettings> {
         self.providers.iter().find(|provider| provider.name == name)
     }
+}
+
+/// `[sandbox]`.
+#[derive(Clone, Debug)]
+pub struct SandboxSettings {
+    /// The strongest walls that are tried.
+    pub at_most: Tier,
+    /// Absolute folders that commands may write besides the workspace.
+    pub writable: Vec<PathBuf>,
 }
 
 /// One provider.

@@ -56,10 +56,10 @@ impl Mode {
     /// One sentence for a person.
     pub fn description(self) -> &'static str {
         match self {
-            Self::ReadOnly => "Reads and searches; changes nothing",
+            Self::ReadOnly => "Reads, searches and runs commands that change nothing",
             Self::Plan => "Reads and plans; changes nothing",
             Self::Ask => "Asks before every change and every command",
-            Self::Auto => "Edits files in the workspace; asks before commands",
+            Self::Auto => "Edits files and runs commands in the workspace; asks for more",
             Self::FullAccess => "Asks nothing",
         }
     }

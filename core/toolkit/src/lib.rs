@@ -20,6 +20,7 @@ mod list;
 mod move_file;
 mod prompt;
 mod read;
+mod sandbox;
 mod search;
 mod shell;
 mod target;
@@ -45,6 +46,7 @@ use list::ListArguments;
 use move_file::MoveArguments;
 use prompt::SystemPromptPlugin;
 use read::ReadPlugin;
+use sandbox::SandboxPlugin;
 use search::SearchArguments;
 use shell::ShellPlugin;
 use todo::TodoPlugin;
@@ -73,6 +75,7 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(CheckpointsPlugin)
         .with(FileChangesPlugin)
         .with(JobsPlugin)
+        .with(SandboxPlugin)
         .with(ShellPlugin)
         .with(TodoPlugin)
         .with(ExitPlanPlugin)

@@ -33,6 +33,7 @@ use serde_json::value::RawValue;
 use crate::arguments::{Arguments, peek, value_schema};
 use crate::file_tool::to_value;
 use crate::jobs::{Begun, Jobs};
+use crate::sandbox::CommandSandbox;
 use crate::target::{fenced, one_line};
 use clean::clean;
 use early::Early;
@@ -48,7 +49,9 @@ Runs a command with bash (sh where there is none) in the working directory and r
 avoid prompts, pagers and editors. Each call is a new shell: directory and variables do not carry \
 over. When it ends, processes that it left in the background are ended; a server or another long \
 process belongs in a call with `background`, which returns at once (see `job`). Of long output you \
-get the two ends and the path of the whole. Prefer `read`, `search`, `glob` and `edit` for files.";
+get the two ends and the path of the whole. Where the machine has a sandbox, a command can change \
+only the workspace (not the settings and hooks of git and of editors in it) and `/tmp`, which is this session's own, and has no \
+network; what it needs beyond that goes into `needs`, and a person is asked. Prefer `read`, `search`, `glob` and `edit` for files.";
 
 /// Puts the tool into the scope of a session.
 pub(crate) struct ShellPlugin;
@@ -57,12 +60,12 @@ pub(crate) struct ShellPlugin;
 impl Plugin for ShellPlugin {
     const NAME: &'static str = ShellArguments::TOOL;
     type Config = ();
-    type Needs = (Arc<Roots>, Arc<Processes>, Arc<dyn BlobStore>, Arc<Jobs>);
+    type Needs = (Arc<Roots>, Arc<Processes>, Arc<dyn BlobStore>, Arc<Jobs>, Arc<CommandSandbox>);
 
     async fn activate(
         &self,
         (): (),
-        (roots, processes, blobs, jobs): Self::Needs,
+        (roots, processes, blobs, jobs, sandbox): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
         let (spec, values) = (ShellArguments::spec(DESCRIPTION), value_schema::<Yield>());
@@ -72,7 +75,7 @@ impl Plugin for ShellPlugin {
             tasks: setup.scope().tasks().clone(),
             token: setup.token().clone(),
         }))?;
-        let tool = Shell { roots, processes, blobs, jobs, spec, values };
+        let tool = Shell { roots, processes, blobs, jobs, sandbox, spec, values };
         Ok(setup.add::<dyn Tool>(Self::NAME, Arc::new(tool))?)
     }
 }
@@ -122,6 +125,7 @@ struct Shell {
     processes: Processes,
     blobs: Arc<dyn BlobStore>,
     jobs: Arc<Jobs>,
+    sandbox: Arc<CommandSandbox>,
     spec: ToolSpec,
     values: Box<RawValue>,
 }
@@ -163,6 +167,8 @@ impl Tool for Shell {
         };
         Ok(Box::new(PlannedShell {
             processes: self.processes.clone(),
+            sandboxing: self.sandbox.sandboxing().await,
+            sandbox: Arc::clone(&self.sandbox),
             command: arguments.command,
             cwd: self.roots.cwd().to_owned(),
             kind,
@@ -209,6 +215,8 @@ enum Kind {
 
 struct PlannedShell {
     processes: Processes,
+    sandboxing: Sandboxing,
+    sandbox: Arc<CommandSandbox>,
     command: String,
     cwd: PathBuf,
     kind: Kind,
@@ -228,29 +236,24 @@ impl PlannedCall for PlannedShell {
             network: self.needs.contains(&Need::Network),
             unconfined: self.needs.contains(&Need::Unconfined),
             reason: self.reason.clone(),
-            // Nothing is confined until there is a sandbox.
-            sandboxing: Sandboxing::Unavailable,
+            sandboxing: self.sandboxing,
         }]
     }
 
     async fn run(
         self: Box<Self>,
-        _: Grant,
+        grant: Grant,
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
         let display = self.display();
+        let confinement = self.sandbox.policy(grant.confinement()).await?;
         let Self { processes, command, cwd, kind, .. } = *self;
         match kind {
             Kind::Call(blobs, timeout) => {
                 let spool = Spool::of(blobs).await;
                 let file = spool.file.clone();
-                let spec = CommandSpec {
-                    command,
-                    cwd,
-                    timeout: Some(timeout),
-                    spool: file,
-                    confinement: None,
-                };
+                let spec =
+                    CommandSpec { command, cwd, timeout: Some(timeout), spool: file, confinement };
                 let progress = context.progress;
                 let live = |output: &Capture| {
                     progress.show(fenced("", &clean(&output.recent(LIVE_LIMIT))));
@@ -259,7 +262,7 @@ impl PlannedCall for PlannedShell {
                 over(&finished.map_err(report::not_run)?, timeout, spool, display).await
             }
             Kind::Job(jobs, timeout) => {
-                let spec = CommandSpec { command, cwd, timeout, spool: None, confinement: None };
+                let spec = CommandSpec { command, cwd, timeout, spool: None, confinement };
                 let job = jobs.start(&processes, spec, &context.token).await?;
                 let value = to_value(&Yield::Begun(job.begun()))?;
                 let display = Display { raw_output: Some(value.clone()), ..display };

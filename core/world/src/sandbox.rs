@@ -21,6 +21,7 @@ mod privileges;
 mod protected;
 mod seatbelt;
 mod secrets;
+mod temporary;
 mod view;
 
 pub use canary::Sandbox;
@@ -29,3 +30,4 @@ pub use policy::{Access, Denial, MAX_DENIALS, Network, Policy, Tier, Verdict};
 pub use protected::Protected;
 pub use seatbelt::{NotUtf8, profile};
 pub use secrets::{NotSingleThreaded, set_not_dumpable, take_secrets};
+pub use temporary::Temporary;

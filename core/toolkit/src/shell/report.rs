@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bridle_agent::ToolFailure;
 use bridle_session::{BlobRef, Content};
+use bridle_world::path_text;
 use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError, SPOOL_LIMIT};
+use bridle_world::sandbox::{Denial, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -37,6 +39,10 @@ pub(crate) struct Facts {
     stored_bytes: u64,
     ended_background_processes: usize,
     left_processes: usize,
+    /// What its sandbox refused it: paths, or `network`.
+    denied: Vec<String>,
+    /// Protected files that are not as they were before.
+    altered: Vec<String>,
 }
 
 impl Report {
@@ -87,6 +93,8 @@ impl Facts {
             stored_bytes: finished.spooled.bytes,
             ended_background_processes: finished.survivors,
             left_processes: finished.left,
+            denied: denied(&finished.denied).iter().map(ToString::to_string).collect(),
+            altered: finished.altered.iter().map(|path| path_text(path)).collect(),
         }
     }
 }
@@ -133,7 +141,48 @@ pub(crate) fn end(finished: &Finished, timeout: Option<Duration>) -> Vec<String>
     if finished.left > 0 {
         facts.push(format!("{} of its processes could not be ended and may go on", finished.left));
     }
+    facts.extend(refusals(finished));
     facts
+}
+
+/// What stood in a command's way, in words that say what would help.
+fn refusals(finished: &Finished) -> Vec<String> {
+    let mut facts = Vec::new();
+    let (network, paths): (Vec<_>, Vec<_>) =
+        denied(&finished.denied).iter().partition(|denial| **denial == Denial::Network);
+    if !network.is_empty() {
+        facts.push(
+            "its sandbox refused it the network; if the task needs it, call again with `needs`: \
+             [\"network\"] and a `reason`"
+                .to_owned(),
+        );
+    }
+    if !paths.is_empty() {
+        let paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
+        facts.push(format!(
+            "its sandbox refused it to change {}; if the task needs that, call again with `needs`: \
+             [\"unconfined\"] and a `reason`",
+            paths.join(", ")
+        ));
+    }
+    if finished.denied == Verdict::Suspected {
+        facts.push(
+            "it ran in a sandbox that cannot tell what it refuses: that may be why it failed"
+                .to_owned(),
+        );
+    }
+    if !finished.altered.is_empty() {
+        let paths: Vec<_> = finished.altered.iter().map(|path| path_text(path)).collect();
+        facts.push(format!("protected files are not as they were before: {}", paths.join(", ")));
+    }
+    facts
+}
+
+fn denied(verdict: &Verdict) -> &[Denial] {
+    match verdict {
+        Verdict::Confirmed { what } => what,
+        Verdict::None | Verdict::Suspected => &[],
+    }
 }
 
 /// A command that could not be run or followed, for the model.

@@ -51,7 +51,7 @@ impl Rig {
         scope.provide("roots", Arc::new(Roots::new(folder.path().to_owned(), Vec::new()))).await;
         scope.provide("blobs", Arc::clone(&blobs)).await;
         scope.provide("agent", Arc::clone(&agent)).await;
-        scope.mount(["jobs", "shell"].map(Row::new).into()).await;
+        scope.mount(["sandbox", "jobs", "shell"].map(Row::new).into()).await;
         Self { folder, blobs, agent, updates, scope, store }
     }
 

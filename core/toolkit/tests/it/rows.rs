@@ -38,8 +38,9 @@ fn what_each_plugin_needs_and_provides() {
         local-files: [] -> [Files]
         move: [Roots, Files] -> []
         read: [Roots, Files, BlobStore] -> []
+        sandbox: [Roots, Processes] -> [CommandSandbox]
         search: [Roots, Files] -> []
-        shell: [Roots, Processes, BlobStore, Jobs] -> []
+        shell: [Roots, Processes, BlobStore, Jobs, CommandSandbox] -> []
         system-prompt: [] -> []
         todo: [] -> []
         write: [Roots, Files] -> []
@@ -65,6 +66,7 @@ async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
         "search",
         "edit",
         "write",
+        "sandbox",
         "jobs",
         "shell",
         "environment",

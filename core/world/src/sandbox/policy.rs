@@ -64,6 +64,16 @@ pub enum Tier {
     None,
 }
 
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Full => "full",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+        })
+    }
+}
+
 /// Whether the policy stood in a command's way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {

@@ -1,0 +1,166 @@
+//! What confines the commands of a session: how far that is possible where they run, and what the
+//! grant of a call comes to there.
+//!
+//! The rules are those of the session's mode (`bridle-agent`), the walls those of `bridle-world`;
+//! here are only the places: what may be written, what stays as it is, what is not to be read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{Confinement, Sandboxing, ToolFailure};
+use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
+use bridle_world::Roots;
+use bridle_world::process::Processes;
+use bridle_world::sandbox::{Access, Network, Policy, Protected, Temporary, Tier};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Mutex;
+
+use crate::blocking::blocking;
+
+/// Folders of keys in a home. Design: permissions and the sandbox.
+const KEYS: [&str; 4] = [".ssh", ".gnupg", ".aws", ".config/gh"];
+
+/// The places of a sandbox, from the user's configuration.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct SandboxConfig {
+    /// A folder of Bridle's own, for the `/tmp` of sessions and for records. Without it nothing is
+    /// confined.
+    folder: Option<PathBuf>,
+    /// What commands may write besides the workspace.
+    writable: Vec<PathBuf>,
+}
+
+/// Puts [`CommandSandbox`] into the scope of a session.
+pub(crate) struct SandboxPlugin;
+
+#[async_trait]
+impl Plugin for SandboxPlugin {
+    const NAME: &'static str = "sandbox";
+    type Config = SandboxConfig;
+    type Needs = (Arc<Roots>, Arc<Processes>);
+
+    fn provides() -> Vec<ServiceKey> {
+        vec![ServiceKey::of::<CommandSandbox>()]
+    }
+
+    async fn activate(
+        &self,
+        config: SandboxConfig,
+        (roots, processes): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        let home = std::env::home_dir().and_then(|home| fs_err::canonicalize(home).ok());
+        let keys = home.iter().flat_map(|home| KEYS.map(|name| home.join(name)));
+        let masked = roots.excluded().iter().cloned().chain(keys).collect();
+        let temporary = Arc::new(Mutex::new(None::<Temporary>));
+        let made = Arc::clone(&temporary);
+        // There may be much in it, which nobody waits for on an async thread.
+        setup.on_retract("the `/tmp` of commands", move || async move {
+            let made = made.lock().await.take();
+            Ok(tokio::task::spawn_blocking(|| drop(made)).await?)
+        })?;
+        let sandbox = CommandSandbox {
+            processes: Processes::clone(&processes),
+            roots,
+            folder: config.folder,
+            masked,
+            writable: config.writable,
+            temporary,
+        };
+        Ok(setup.provide(Arc::new(sandbox))?)
+    }
+}
+
+/// Confines the commands of one session.
+pub(crate) struct CommandSandbox {
+    processes: Processes,
+    roots: Arc<Roots>,
+    folder: Option<PathBuf>,
+    masked: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
+    /// Made for the first command that is confined.
+    temporary: Arc<Mutex<Option<Temporary>>>,
+}
+
+impl CommandSandbox {
+    /// How far commands can be confined. Finds out when it is asked for the first time, which takes
+    /// about 10 ms.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn sandboxing(&self) -> Sandboxing {
+        if self.folder.is_none() {
+            return Sandboxing::Unavailable;
+        }
+        match self.processes.sandbox().await.tier() {
+            Tier::Full => Sandboxing::Full,
+            Tier::Landlock => Sandboxing::Partial,
+            Tier::None => Sandboxing::Unavailable,
+        }
+    }
+
+    /// What a command may do that was granted `confinement`; `None` when that is anything.
+    ///
+    /// # Errors
+    /// When the places that it needs cannot be made. The command then must not run.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn policy(
+        &self,
+        confinement: Confinement,
+    ) -> Result<Option<Policy>, ToolFailure> {
+        let (access, network) = match confinement {
+            Confinement::Unconfined => return Ok(None),
+            Confinement::ReadOnly => (Access::ReadOnly, Network::Off),
+            Confinement::Workspace { network: false } => (Access::WorkspaceWrite, Network::Off),
+            Confinement::Workspace { network: true } => (Access::WorkspaceWrite, Network::On),
+        };
+        let Some(folder) = self.folder.clone() else {
+            return Err(not_confined("there is no folder for Bridle's state"));
+        };
+        let temporary = Some(self.temporary(folder.clone()).await?);
+        let roots: Vec<PathBuf> = self.roots.all().map(Path::to_owned).collect();
+        let writable = match access {
+            Access::ReadOnly => Vec::new(),
+            Access::WorkspaceWrite => roots.iter().chain(&self.writable).cloned().collect(),
+        };
+        let protected = blocking(move || {
+            let mut protected = Protected::default();
+            writable.iter().for_each(|folder| protected.extend(Protected::below(folder)));
+            Ok(protected)
+        });
+        Ok(Some(Policy {
+            access,
+            roots,
+            writable: self.writable.clone(),
+            protected: protected.await?,
+            masked: self.masked.clone(),
+            temporary,
+            network,
+            records: folder,
+        }))
+    }
+
+    async fn temporary(&self, folder: PathBuf) -> Result<PathBuf, ToolFailure> {
+        let mut held = self.temporary.lock().await;
+        if let Some(temporary) = &*held {
+            return Ok(temporary.path().to_owned());
+        }
+        let made = blocking(move || {
+            Temporary::make(&folder)
+                .map_err(|error| not_confined(&format!("its `/tmp` cannot be made: {error}")))
+        });
+        let path = held.insert(made.await?).path().to_owned();
+        Ok(path)
+    }
+}
+
+fn not_confined(reason: &str) -> ToolFailure {
+    ToolFailure::failed(format!(
+        "The command was not run: it cannot be confined, because {reason}."
+    ))
+}

@@ -1,0 +1,250 @@
+//! Commands in a sandbox, as a person and a model meet it: what runs without a question, what is
+//! refused and how that is told, and what a yes widens. What each wall keeps out is tested in
+//! `core/world`.
+
+use std::net::TcpListener;
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::{Client, Launch, Permission, descendants};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::scene::Scene;
+
+/// A folder that is in no session and not in `/tmp`, of which confined commands have their own.
+fn outside() -> TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// Calls of `shell` in one turn each; the prompts are `0`, `1` and so on.
+fn commands(calls: impl IntoIterator<Item = Value>) -> Script {
+    calls.into_iter().fold(Script::new(), |script, arguments| {
+        script.reply(Answer::new().tool_call("shell", arguments)).reply(Answer::new().text("done"))
+    })
+}
+
+/// A session in `mode` of an agent whose home is `home`.
+async fn in_mode(scene: &Scene, mode: &str, launch: Launch) -> (Client, String) {
+    scene.place.configure("config.toml", format!("full_access = true\nmode = \"{mode}\"\n"));
+    Client::in_session(&scene.place, &launch).await
+}
+
+fn launch(scene: &Scene) -> Launch {
+    scene.place.acp(&scene.model.url())
+}
+
+fn questions(client: &Client) -> Vec<String> {
+    let asked = client.trace().calls("session/request_permission");
+    asked.iter().map(|it| it["params"]["toolCall"]["title"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Runs the next command of the script and returns what the model is told.
+async fn run(scene: &Scene, client: &mut Client, session: &str) -> String {
+    client.prompt(session, "go").await.ok();
+    scene.last_results()
+}
+
+/// In `auto` the sandbox takes the place of the question, and its refusals are named.
+#[tokio::test]
+async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_by_name() {
+    let outside = outside();
+    let file = fs_err::canonicalize(outside.path()).unwrap().join("file");
+    let scene = Scene::new(commands([
+        json!({"command": "echo inside > in.txt && cat in.txt"}),
+        json!({"command": format!("echo outside > {}; echo went on", file.display())}),
+        json!({"command": "exit 3"}),
+    ]))
+    .await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("inside\\n[exit code 0]"), "{told}");
+    assert_eq!(scene.place.read("in.txt"), "inside\n");
+
+    let told = run(&scene, &mut client, &session).await;
+    let refused = format!("its sandbox refused it to change {}", file.display());
+    assert!(told.contains("went on") && told.contains(&refused), "{told}");
+    assert!(told.contains("`needs`: [\\\"unconfined\\\"]"), "{told}");
+    assert!(!file.exists());
+
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("[exit code 3]") && !told.contains("sandbox"), "{told}");
+    assert_eq!(questions(&client), Vec::<String>::new());
+    let trace = client.finish(&scene.place).await;
+    let calls = trace.tool_calls(&session);
+    assert_eq!(calls[1]["rawOutput"]["denied"], json!([file]));
+    assert_eq!(calls[2]["rawOutput"]["denied"], json!([]));
+    scene.assert_lawful();
+}
+
+/// The network is a need of its own: refused by name, asked for in plain words, given for one call.
+#[tokio::test]
+async fn the_network_is_asked_for_and_given_for_one_call() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connect = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo connected");
+    let asking = json!({"command": connect, "needs": ["network"], "reason": "to fetch"});
+    let plain = json!({"command": connect});
+    let scene = Scene::new(commands([plain.clone(), asking, plain])).await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    client.set_permission(Permission::Allow);
+    for (asked, connects) in [(0, false), (1, true), (1, false)] {
+        let told = run(&scene, &mut client, &session).await;
+        assert_eq!(told.contains("connected"), connects, "{told}");
+        assert_eq!(told.contains("its sandbox refused it the network"), !connects, "{told}");
+        assert_eq!(questions(&client).len(), asked);
+    }
+    assert!(questions(&client)[0].starts_with("asks for the network: "));
+    client.finish(&scene.place).await;
+}
+
+/// Leaving the sandbox is asked for first of all, and a no means that nothing runs.
+#[tokio::test]
+async fn leaving_the_sandbox_takes_a_yes_each_time() {
+    let outside = outside();
+    let file = outside.path().join("file");
+    let leave = json!({
+        "command": format!("echo x > {}", file.display()), "needs": ["unconfined", "network"]
+    });
+    let scene = Scene::new(commands([leave.clone(), leave])).await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    client.set_permission(Permission::Reject);
+    run(&scene, &mut client, &session).await;
+    assert!(!file.exists());
+    client.set_permission(Permission::Allow);
+    run(&scene, &mut client, &session).await;
+    assert!(file.exists());
+    let asked = questions(&client);
+    assert_eq!(asked.len(), 2);
+    assert!(
+        asked.iter().all(|title| title.starts_with("asks to leave the sandbox: ")),
+        "{asked:?}"
+    );
+    client.finish(&scene.place).await;
+}
+
+/// `read-only` and `plan` run commands that change nothing, and cannot be talked into more.
+#[tokio::test]
+async fn a_mode_without_changes_runs_commands_that_make_none() {
+    for mode in ["read-only", "plan"] {
+        let scene = Scene::new(commands([
+            json!({"command": "cat old.txt; echo new > new.txt"}),
+            json!({"command": "touch x", "needs": ["unconfined"]}),
+        ]))
+        .await;
+        scene.place.write("old.txt", "before\n");
+        let (mut client, session) = in_mode(&scene, mode, launch(&scene)).await;
+        let told = run(&scene, &mut client, &session).await;
+        let file = scene.place.workspace().join("new.txt");
+        assert!(told.contains("before") && told.contains(&file.display().to_string()), "{told}");
+        let told = run(&scene, &mut client, &session).await;
+        assert!(told.contains("Denied by the permission mode"), "{told}");
+        assert_eq!(questions(&client), Vec::<String>::new());
+        client.finish(&scene.place).await;
+        let names = fs_err::read_dir(scene.place.workspace()).unwrap();
+        let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["old.txt"]);
+    }
+}
+
+/// Git works, and what it executes stays as it is.
+#[tokio::test]
+async fn a_commit_works_and_hooks_stay_as_they_are() {
+    let git = "git -c user.name=n -c user.email=a@b";
+    let scene = Scene::new(commands([
+        json!({"command": format!("echo x > file && git add file && {git} commit -qm one && git log --format=%s")}),
+        json!({"command": "echo 'touch pwned' > .git/hooks/pre-commit; git config core.fsmonitor ./evil; mkdir .vscode"}),
+    ]))
+    .await;
+    let init = scene.place.launch(["init", "-q"]).replacing_program("git");
+    assert!(init.output().await.status.success());
+    let config = scene.place.read(".git/config");
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("one\\n[exit code 0]"), "{told}");
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains(".git/hooks/pre-commit"), "{told}");
+    client.finish(&scene.place).await;
+    assert_eq!(scene.place.read(".git/config"), config);
+    let exists = |name: &str| scene.place.workspace().join(name).exists();
+    assert!(!exists(".git/hooks/pre-commit") && !exists(".vscode"));
+}
+
+/// Keys are not to be read by what a model runs; in `full-access`, which confines nothing, they are.
+#[tokio::test]
+async fn keys_are_out_of_reach() {
+    let home = outside();
+    fs_err::create_dir(home.path().join(".ssh")).unwrap();
+    fs_err::write(home.path().join(".ssh/id"), "the private key").unwrap();
+    for (mode, reads) in [("auto", false), ("read-only", false), ("full-access", true)] {
+        let scene = Scene::new(commands([json!({"command": "cat ~/.ssh/id"})])).await;
+        let launch = launch(&scene).env("HOME", home.path());
+        let (mut client, session) = in_mode(&scene, mode, launch).await;
+        let told = run(&scene, &mut client, &session).await;
+        assert_eq!(told.contains("the private key"), reads, "{mode}: {told}");
+        client.finish(&scene.place).await;
+    }
+}
+
+/// `/tmp` is the session's own from one command to the next, and goes with it.
+#[tokio::test]
+async fn a_session_has_a_tmp_of_its_own() {
+    let scene = Scene::new(commands([
+        json!({"command": "echo kept > /tmp/bridle-sandbox-test; echo $TMPDIR"}),
+        json!({"command": "cat /tmp/bridle-sandbox-test; ls /tmp"}),
+    ]))
+    .await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("/tmp\\n[exit code 0]"), "{told}");
+    assert!(!std::path::Path::new("/tmp/bridle-sandbox-test").exists());
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("kept"), "{told}");
+    client.finish(&scene.place).await;
+    let left = fs_err::read_dir(scene.place.bridle_home().join("state/sandbox")).unwrap();
+    let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
+}
+
+/// Without a sandbox every command asks and says why, and modes without changes run none.
+#[tokio::test]
+async fn without_a_sandbox_every_command_asks() {
+    for (mode, asked, runs) in [("auto", 1, true), ("ask", 1, true), ("read-only", 0, false)] {
+        let scene = Scene::new(commands([json!({"command": "touch ran"})])).await;
+        let config = format!("mode = \"{mode}\"\n[sandbox]\nat_most = \"none\"\n");
+        scene.place.configure("config.toml", config);
+        let (mut client, session) = Client::in_session(&scene.place, &launch(&scene)).await;
+        client.set_permission(Permission::Allow);
+        run(&scene, &mut client, &session).await;
+        let titles = questions(&client);
+        assert_eq!(titles.len(), asked, "{mode}");
+        assert!(titles.iter().all(|title| title.starts_with("runs without a sandbox: ")));
+        assert_eq!(scene.place.workspace().join("ran").exists(), runs, "{mode}");
+        client.finish(&scene.place).await;
+    }
+}
+
+/// What is held absent while a command runs is gone again, at the latest with the next start.
+#[tokio::test]
+async fn nothing_is_left_in_the_workspace_when_everything_is_killed() {
+    let mark = "started";
+    let scene =
+        Scene::new(commands([json!({"command": format!("touch {mark}; exec sleep 86400")})])).await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    client.begin_prompt(&session, "go").await;
+    scene.place.appears(mark).await;
+    assert!(scene.place.workspace().join(".vscode").is_dir(), "it is held absent");
+    // All at once, so that nobody is left who could tidy up.
+    let tree = descendants(client.pid());
+    client.signal(Signal::KILL);
+    for process in tree {
+        let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+        kill_process(pid, Signal::KILL).ok();
+    }
+    client.wait().await;
+    let again = scene.client().await;
+    again.finish(&scene.place).await;
+    let names = fs_err::read_dir(scene.place.workspace()).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, [mark]);
+}
