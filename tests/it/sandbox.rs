@@ -176,14 +176,47 @@ async fn keys_are_out_of_reach() {
     let home = outside();
     fs_err::create_dir(home.path().join(".ssh")).unwrap();
     fs_err::write(home.path().join(".ssh/id"), "the private key").unwrap();
-    for (mode, reads) in [("auto", false), ("read-only", false), ("full-access", true)] {
-        let scene = Scene::new(commands([json!({"command": "cat ~/.ssh/id"})])).await;
+    // As people have it whose settings lie in a repository.
+    fs_err::create_dir_all(home.path().join("dotfiles/aws")).unwrap();
+    fs_err::write(home.path().join("dotfiles/aws/credentials"), "the private key").unwrap();
+    std::os::unix::fs::symlink("dotfiles/aws", home.path().join(".aws")).unwrap();
+    for (mode, path, reads) in [
+        ("auto", ".ssh/id", false),
+        ("auto", ".aws/credentials", false),
+        ("auto", "dotfiles/aws/credentials", false),
+        ("read-only", ".ssh/id", false),
+        ("full-access", ".ssh/id", true),
+    ] {
+        let scene = Scene::new(commands([json!({"command": format!("cat ~/{path}")})])).await;
         let launch = launch(&scene).env("HOME", home.path());
         let (mut client, session) = in_mode(&scene, mode, launch).await;
         let told = run(&scene, &mut client, &session).await;
-        assert_eq!(told.contains("the private key"), reads, "{mode}: {told}");
+        assert_eq!(told.contains("the private key"), reads, "{mode} {path}: {told}");
         client.finish(&scene.place).await;
     }
+}
+
+/// The user's configuration names what may be written besides, also through a link; what is not
+/// there is no obstacle.
+#[tokio::test]
+async fn folders_of_the_configuration_can_be_written() {
+    let outside = outside();
+    fs_err::create_dir(outside.path().join("cache")).unwrap();
+    std::os::unix::fs::symlink("cache", outside.path().join("link")).unwrap();
+    let place = |name: &str| outside.path().join(name).display().to_string();
+    let command = format!("echo x > {}/file; echo x > {}", place("cache"), place("other"));
+    let scene = Scene::new(commands([json!({"command": command})])).await;
+    let config = format!(
+        "mode = \"auto\"\n[sandbox]\nwritable = [{:?}, {:?}]\n",
+        place("link"),
+        place("missing")
+    );
+    scene.place.configure("config.toml", config);
+    let (mut client, session) = Client::in_session(&scene.place, &launch(&scene)).await;
+    let told = run(&scene, &mut client, &session).await;
+    assert!(outside.path().join("cache/file").exists(), "{told}");
+    assert!(!outside.path().join("other").exists(), "{told}");
+    client.finish(&scene.place).await;
 }
 
 /// `/tmp` is the session's own from one command to the next, and goes with it.
@@ -242,6 +275,7 @@ async fn nothing_is_left_in_the_workspace_when_everything_is_killed() {
         kill_process(pid, Signal::KILL).ok();
     }
     client.wait().await;
+    assert!(scene.place.workspace().join(".vscode").is_dir(), "nobody was left to remove it");
     let again = scene.client().await;
     again.finish(&scene.place).await;
     let names = fs_err::read_dir(scene.place.workspace()).unwrap();

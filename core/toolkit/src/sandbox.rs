@@ -52,7 +52,7 @@ impl Plugin for SandboxPlugin {
         (roots, processes): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        let home = std::env::home_dir().and_then(|home| fs_err::canonicalize(home).ok());
+        let home = std::env::home_dir();
         let keys = home.iter().flat_map(|home| KEYS.map(|name| home.join(name)));
         let masked = roots.excluded().iter().cloned().chain(keys).collect();
         let temporary = Arc::new(Mutex::new(None::<Temporary>));
@@ -86,8 +86,8 @@ pub(crate) struct CommandSandbox {
 }
 
 impl CommandSandbox {
-    /// How far commands can be confined. Finds out when it is asked for the first time, which takes
-    /// about 10 ms.
+    /// How far commands can be confined. Finds out when it is asked for the first time in the
+    /// process, by running a few.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -124,25 +124,17 @@ impl CommandSandbox {
         };
         let temporary = Some(self.temporary(folder.clone()).await?);
         let roots: Vec<PathBuf> = self.roots.all().map(Path::to_owned).collect();
-        let writable = match access {
-            Access::ReadOnly => Vec::new(),
-            Access::WorkspaceWrite => roots.iter().chain(&self.writable).cloned().collect(),
-        };
-        let protected = blocking(move || {
-            let mut protected = Protected::default();
-            writable.iter().for_each(|folder| protected.extend(Protected::below(folder)));
-            Ok(protected)
+        let (writable, masked) = (self.writable.clone(), self.masked.clone());
+        let policy = blocking(move || {
+            let (writable, masked) = (resolved(&writable), resolved(&masked));
+            let protected = match access {
+                Access::ReadOnly => Protected::default(),
+                Access::WorkspaceWrite => protected(roots.iter().chain(&writable))?,
+            };
+            let records = folder;
+            Ok(Policy { access, roots, writable, protected, masked, temporary, network, records })
         });
-        Ok(Some(Policy {
-            access,
-            roots,
-            writable: self.writable.clone(),
-            protected: protected.await?,
-            masked: self.masked.clone(),
-            temporary,
-            network,
-            records: folder,
-        }))
+        policy.await.map(Some)
     }
 
     async fn temporary(&self, folder: PathBuf) -> Result<PathBuf, ToolFailure> {
@@ -159,8 +151,24 @@ impl CommandSandbox {
     }
 }
 
+/// The places that there are now, where they really are: a mount at a link would hide the link and
+/// not what it leads to.
+fn resolved(places: &[PathBuf]) -> Vec<PathBuf> {
+    places.iter().filter_map(|place| fs_err::canonicalize(place).ok()).collect()
+}
+
+fn protected<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Protected, ToolFailure> {
+    let mut protected = Protected::default();
+    for folder in folders {
+        protected
+            .extend(Protected::below(folder).map_err(|error| not_confined(&error.to_string()))?);
+    }
+    Ok(protected)
+}
+
 fn not_confined(reason: &str) -> ToolFailure {
     ToolFailure::failed(format!(
-        "The command was not run: it cannot be confined, because {reason}."
+        "The command was not run: it cannot be confined, because {reason}. Without a sandbox it \
+         runs only with `needs`: [\"unconfined\"] and a `reason`, which asks a person."
     ))
 }

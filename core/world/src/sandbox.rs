@@ -27,7 +27,7 @@ mod view;
 pub use canary::Sandbox;
 pub use placeholders::remove_abandoned;
 pub use policy::{Access, Denial, MAX_DENIALS, Network, Policy, Tier, Verdict};
-pub use protected::Protected;
+pub use protected::{Protected, TooManyEntries};
 pub use seatbelt::{NotUtf8, profile};
 pub use secrets::{NotSingleThreaded, set_not_dumpable, take_secrets};
 pub use temporary::Temporary;

@@ -37,6 +37,36 @@ fn every_key_is_read_with_its_line() {
 }
 
 #[test]
+fn a_sandbox_takes_absolute_folders_and_known_tiers() {
+    check(
+        "[sandbox]\nat_most = \"landlock\"\nwritable = [\"/cache\", \"relative\", 3]\n",
+        FileKind::Config,
+        &expect![[r#"
+            SandboxTier(Landlock) from c.toml:2
+            Writable("/cache") from c.toml:3
+            ! c.toml:3: `writable` must be a list of absolute folders; ignored
+            ! c.toml:3: `writable` must be a list of absolute folders; ignored
+        "#]],
+    );
+    check(
+        "[sandbox]\nat_most = \"ful\"\nwritable = \"/cache\"\nnetwork = true\n",
+        FileKind::Config,
+        &expect![[r#"
+            ! c.toml:2: unknown tier `ful`, ignored; did you mean `full`?
+            ! c.toml:3: `writable` must be a list of folders; ignored
+            ! c.toml:4: unknown key `network`, ignored; known are at_most, writable
+        "#]],
+    );
+    check(
+        "sandbox = false\n",
+        FileKind::Config,
+        &expect![[r#"
+        ! c.toml:1: `sandbox` must be a table; ignored
+    "#]],
+    );
+}
+
+#[test]
 fn a_broken_line_does_not_lose_the_others() {
     check(
         "model = \"anthropic/x\"\nmode = = \"auto\"\nfull_access = true\n",

@@ -173,8 +173,15 @@ impl Call {
             on_output(&course.finished.output);
         }
         if self.orderly && course.finished.left == 0 {
-            // The guard ends last of all that have the socket, and right after that.
-            while self.link.status.next_line().await.map_err(failure)?.is_some() {}
+            // The guard ends last of all that have the socket, and right after that; should another
+            // command have stopped it, its placeholders go with a later one.
+            let limit = self.clock.sleep(STOP_LIMIT);
+            let ended =
+                async { while matches!(self.link.status.next_line().await, Ok(Some(_))) {} };
+            tokio::select! {
+                () = ended => {}
+                () = limit => {}
+            }
         }
         let needed = course.finished.output.omitted_bytes() > 0;
         course.finished.denied = course.verdict();

@@ -54,20 +54,30 @@ pub struct Protected {
     /// Names that only a look afterwards can tell of: a placeholder would break git.
     #[serde(with = "super::paths")]
     pub watched: Vec<PathBuf>,
-    /// There were too many entries to look at all of them.
-    pub incomplete: bool,
 }
+
+/// A folder in which what is protected cannot be found, so that no command may be let write there.
+#[derive(Debug, thiserror::Error)]
+#[error("{} holds more than {MAX_ENTRIES} files and folders, too many to find what is protected", crate::path_text(.0))]
+pub struct TooManyEntries(PathBuf);
 
 impl Protected {
     /// Finds what is protected at and below `root`, a resolved folder. A folder that cannot be
     /// read is skipped: a command of the same user cannot read it either.
-    pub fn below(root: &Path) -> Self {
-        let mut search = Search { root, found: Self::default(), entries: 0 };
-        search.walk();
+    ///
+    /// # Errors
+    /// When there is too much to look at all of it.
+    pub fn below(root: &Path) -> Result<Self, TooManyEntries> {
+        Self::among(root, MAX_ENTRIES)
+    }
+
+    fn among(root: &Path, entries: usize) -> Result<Self, TooManyEntries> {
+        let mut search = Search { root, found: Self::default(), left: entries };
+        search.walk()?;
         let kept = KEPT_ABSENT.iter().map(|name| root.join(name));
         search.found.absent.extend(kept.filter(|path| is_absent(path)));
         search.found.tidy();
-        search.found
+        Ok(search.found)
     }
 
     /// Adds what `other` holds.
@@ -75,7 +85,6 @@ impl Protected {
         self.present.extend(other.present);
         self.absent.extend(other.absent);
         self.watched.extend(other.watched);
-        self.incomplete |= other.incomplete;
         self.tidy();
     }
 
@@ -92,19 +101,17 @@ impl Protected {
 struct Search<'a> {
     root: &'a Path,
     found: Protected,
-    entries: usize,
+    /// How many more entries are looked at.
+    left: usize,
 }
 
 impl Search<'_> {
-    fn walk(&mut self) {
+    fn walk(&mut self) -> Result<(), TooManyEntries> {
         let mut folders = vec![self.root.to_owned()];
         while let Some(folder) = folders.pop() {
             for (name, is_folder) in entries(&folder) {
-                self.entries += 1;
-                if self.entries > MAX_ENTRIES {
-                    self.found.incomplete = true;
-                    return;
-                }
+                let left = self.left.checked_sub(1);
+                self.left = left.ok_or_else(|| TooManyEntries(self.root.to_owned()))?;
                 let path = folder.join(&name);
                 match protected_name(&folder, &name) {
                     Some(".git") => self.git(path),
@@ -115,6 +122,7 @@ impl Search<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// A folder of git, or the file that says where one is.
@@ -262,7 +270,7 @@ mod tests {
     #[test]
     fn the_parts_of_a_repository_that_git_obeys_are_protected_and_the_rest_is_not() {
         let (_folder, root) = tree(&REPOSITORY);
-        let found = Protected::below(&root);
+        let found = Protected::below(&root).unwrap();
         assert_eq!(names(&root, &found.present), [".git/config", ".git/hooks"]);
         assert!(names(&root, &found.absent).contains(&".git/info".to_owned()));
         assert_eq!(
@@ -274,7 +282,7 @@ mod tests {
     #[test]
     fn every_kept_name_that_is_missing_below_the_root_is_absent() {
         let (_folder, root) = tree(&[".vscode/tasks.json", "src/main.rs"]);
-        let found = Protected::below(&root);
+        let found = Protected::below(&root).unwrap();
         assert_eq!(names(&root, &found.present), [".vscode"]);
         assert_eq!(found.absent.len(), KEPT_ABSENT.len() - 1);
         assert!(found.absent.contains(&root.join(".git")));
@@ -291,7 +299,7 @@ mod tests {
             "home/.config/gh/hosts.yml",
             "gh/hosts.yml",
         ]);
-        let found = Protected::below(&root);
+        let found = Protected::below(&root).unwrap();
         assert_eq!(
             names(&root, &found.present),
             [
@@ -319,7 +327,7 @@ mod tests {
             ".git/modules/lib/x/refs/",
         ]);
         let (_folder, root) = tree(&lines);
-        let found = names(&root, &Protected::below(&root).present);
+        let found = names(&root, &Protected::below(&root).unwrap().present);
         for name in ["lib/x/.git", ".git/modules/lib/x/config", ".git/modules/lib/x/hooks"] {
             assert!(found.contains(&name.to_owned()), "{name}: {found:?}");
         }
@@ -330,7 +338,7 @@ mod tests {
         let (_elsewhere, other) = tree(&REPOSITORY);
         let pointer = format!(".git: gitdir: {}\n", other.join(".git").display());
         let (_folder, root) = tree(&[&pointer]);
-        assert_eq!(Protected::below(&root).present, [root.join(".git")]);
+        assert_eq!(Protected::below(&root).unwrap().present, [root.join(".git")]);
     }
 
     #[test]
@@ -341,7 +349,7 @@ mod tests {
             "shared/hooks/pre-commit",
             ".git/hooks -> ../shared/hooks",
         ]);
-        let found = Protected::below(&root);
+        let found = Protected::below(&root).unwrap();
         assert_eq!(names(&root, &found.present), [".git", "shared/hooks"]);
     }
 
@@ -349,9 +357,16 @@ mod tests {
     fn a_bare_repository_is_one_under_any_name() {
         let (_folder, root) =
             tree(&["x.git/HEAD", "x.git/config", "x.git/objects/", "x.git/refs/"]);
-        let found = Protected::below(&root);
+        let found = Protected::below(&root).unwrap();
         assert_eq!(names(&root, &found.present), ["x.git/config"]);
         assert!(found.absent.contains(&root.join("x.git/hooks")));
+    }
+
+    #[test]
+    fn a_look_that_cannot_be_whole_finds_nothing_at_all() {
+        let (_folder, root) = tree(&["a", "b", "z/.vscode/tasks.json"]);
+        assert!(Protected::among(&root, 3).is_err());
+        assert!(Protected::among(&root, 4).unwrap().present.contains(&root.join("z/.vscode")));
     }
 
     #[test]
@@ -359,6 +374,6 @@ mod tests {
         let (_elsewhere, other) = tree(&["deep/.vscode/"]);
         let link = format!("out -> {}", other.display());
         let (_folder, root) = tree(&[&link]);
-        assert_eq!(Protected::below(&root).present, Vec::<PathBuf>::new());
+        assert_eq!(Protected::below(&root).unwrap().present, Vec::<PathBuf>::new());
     }
 }

@@ -77,7 +77,7 @@ impl Place {
 
     /// Looks for what is protected now.
     pub(super) fn look(&mut self) {
-        self.policy.protected = Protected::below(&self.ws());
+        self.policy.protected = Protected::below(&self.ws()).unwrap();
     }
 
     /// Runs a command in the workspace, unconfined.
