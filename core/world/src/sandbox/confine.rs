@@ -21,7 +21,7 @@ use super::landlock::{KNOWS_SCOPES, REQUIRED, Rights, Ruleset, Scope, version};
 use super::listener::{Listener, install, send_to};
 use super::namespaces::Own;
 use super::policy::{Access, Network, Policy};
-use super::{Protected, privileges, view};
+use super::{Protected, privileges, set_not_dumpable, view};
 use crate::plant::Plant;
 
 /// The walls that stand on this machine.
@@ -81,6 +81,8 @@ impl Confinement {
             view::make(&self.policy, own.processes)?;
         }
         privileges::drop_all()?;
+        // The command has the same user, and could trace it where Landlock did not prevent that.
+        set_not_dumpable()?;
         let ruleset = if Plant::NoLandlock.is_in() { None } else { Some(self.ruleset()?) };
         let filter = |watched| {
             let Policy { access, network, .. } = self.policy;

@@ -109,7 +109,7 @@ pub(super) const TRIES: &[Try] = &[
     refused("cgroup", "mkdir /sys/fs/cgroup/bridle-probe"),
     refused(
         "block-device",
-        "for d in /dev/vd? /dev/sd? /dev/loop0; do head -c 1 $d | grep -q . && exit 0; done; exit 1",
+        "for d in /dev/vd? /dev/sd? /dev/loop0; do test \"$(head -c 1 $d | wc -c)\" = 1 && exit 0; done; exit 1",
     ),
     refused("make-device", "mknod $W/device b 7 0"),
     refused("become-root", "setpriv --reuid=0 --clear-groups true && setpriv --reuid=4321 true"),
