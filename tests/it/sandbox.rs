@@ -236,7 +236,7 @@ async fn a_session_has_a_tmp_of_its_own() {
     client.finish(&scene.place).await;
     let left = fs_err::read_dir(scene.place.bridle_home().join("state/sandbox")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["lock"]);
+    assert_eq!(left, ["lock"], "it is not removed with its session");
 }
 
 /// Without a sandbox every command asks and says why, and modes without changes run none.
@@ -267,12 +267,15 @@ async fn nothing_is_left_in_the_workspace_when_everything_is_killed() {
     client.begin_prompt(&session, "go").await;
     scene.place.appears(mark).await;
     assert!(scene.place.workspace().join(".vscode").is_dir(), "it is held absent");
-    // All at once, so that nobody is left who could tidy up.
+    // All at once, so that nobody is left who could tidy up. Nobody sees the end of another who is
+    // stopped, and who made another go on is stopped by the second round.
     let tree = descendants(client.pid());
-    client.signal(Signal::KILL);
-    for process in tree {
-        let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
-        kill_process(pid, Signal::KILL).ok();
+    for signal in [Signal::STOP, Signal::STOP, Signal::KILL] {
+        client.signal(signal);
+        for process in &tree {
+            let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+            kill_process(pid, signal).ok();
+        }
     }
     client.wait().await;
     assert!(scene.place.workspace().join(".vscode").is_dir(), "nobody was left to remove it");

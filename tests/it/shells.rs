@@ -1,6 +1,8 @@
 //! Commands as a person meets them: they never wait for a person, show what they write while they
 //! run, work where their session does, and may run beside it.
 
+use std::io::Write as _;
+
 use bridle_model_server::{Answer, Script};
 use bridle_tests::{Client, DEADLINE};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -44,16 +46,18 @@ async fn interactive_programs_do_not_wait_for_a_person() {
 /// seen the one before it.
 #[tokio::test]
 async fn output_is_shown_while_the_command_runs() {
-    let command = "for i in 1 2 3 4 5; do echo line-$i; read x <gate; done; echo all";
+    // Opened once: who opened it for each line could meet a writer that has not closed it yet.
+    let command = "exec 3<gate; for i in 1 2 3 4 5; do echo line-$i; read x <&3; done; echo all";
     let scene = Scene::new(call_then_done("shell", json!({"command": command}))).await;
     let gate = scene.place.workspace().join("gate");
     mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
     let (mut client, session) = scene.session().await;
     let turn = client.begin_prompt(&session, "go").await;
+    let open = move || fs_err::OpenOptions::new().write(true).open(gate).unwrap();
+    let mut gate = tokio::task::spawn_blocking(open).await.unwrap();
     for line in 1..=5 {
         shows(&client, &session, &format!("line-{line}\n")).await;
-        let gate = gate.clone();
-        tokio::task::spawn_blocking(move || fs_err::write(gate, "go\n").unwrap()).await.unwrap();
+        gate.write_all(b"go\n").unwrap();
     }
     client.reply(&turn).await.ok();
     assert!(scene.last_results().contains("line-5\\nall\\n[exit code 0]"));

@@ -10,6 +10,7 @@
 
 mod binary;
 mod client;
+mod limit;
 mod permission;
 mod place;
 mod processes;

@@ -8,12 +8,14 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::limit::Limit;
 use crate::processes::{self, Process};
 
 /// A workspace, a home and a name for everything that runs in them. Removed when dropped.
 pub struct Place {
     root: TempDir,
     mark: String,
+    _limit: Limit,
 }
 
 /// What to start: a program of the [`Place`], its arguments and its whole environment.
@@ -29,7 +31,7 @@ impl Place {
     pub fn new() -> Self {
         let root = tempfile::Builder::new().prefix("bridle-test-").tempdir().expect("a folder");
         let mark = root.path().file_name().unwrap().to_string_lossy().into_owned();
-        let place = Self { root, mark };
+        let place = Self { root, mark, _limit: Limit::new() };
         fs_err::create_dir(place.workspace()).unwrap();
         fs_err::create_dir(place.user_home()).unwrap();
         place
