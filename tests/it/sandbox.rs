@@ -222,15 +222,16 @@ async fn folders_of_the_configuration_can_be_written() {
 /// `/tmp` is the session's own from one command to the next, and goes with it.
 #[tokio::test]
 async fn a_session_has_a_tmp_of_its_own() {
+    let file = format!("/tmp/bridle-sandbox-test-{}", std::process::id());
     let scene = Scene::new(commands([
-        json!({"command": "echo kept > /tmp/bridle-sandbox-test; echo $TMPDIR"}),
-        json!({"command": "cat /tmp/bridle-sandbox-test; ls /tmp"}),
+        json!({"command": format!("echo kept > {file}; echo $TMPDIR")}),
+        json!({"command": format!("cat {file}; ls /tmp")}),
     ]))
     .await;
     let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
     let told = run(&scene, &mut client, &session).await;
     assert!(told.contains("/tmp\\n[exit code 0]"), "{told}");
-    assert!(!std::path::Path::new("/tmp/bridle-sandbox-test").exists());
+    assert!(!std::path::Path::new(&file).exists());
     let told = run(&scene, &mut client, &session).await;
     assert!(told.contains("kept"), "{told}");
     client.finish(&scene.place).await;
