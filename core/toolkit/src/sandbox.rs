@@ -12,7 +12,7 @@ use bridle_agent::{Confinement, Sandboxing, ToolFailure};
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
 use bridle_world::Roots;
 use bridle_world::process::Processes;
-use bridle_world::sandbox::{Access, Network, Policy, Protected, Temporary, Tier};
+use bridle_world::sandbox::{Access, Lookout, Network, Policy, Protected, Temporary, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -125,11 +125,12 @@ impl CommandSandbox {
         let temporary = Some(self.temporary(folder.clone()).await?);
         let roots: Vec<PathBuf> = self.roots.all().map(Path::to_owned).collect();
         let (writable, masked) = (self.writable.clone(), self.masked.clone());
+        let lookout = self.processes.lookout().clone();
         let policy = blocking(move || {
             let (writable, masked) = (resolved(&writable), resolved(&masked));
             let protected = match access {
                 Access::ReadOnly => Protected::default(),
-                Access::WorkspaceWrite => protected(roots.iter().chain(&writable))?,
+                Access::WorkspaceWrite => protected(&lookout, roots.iter().chain(&writable))?,
             };
             let records = folder;
             Ok(Policy { access, roots, writable, protected, masked, temporary, network, records })
@@ -157,11 +158,14 @@ fn resolved(places: &[PathBuf]) -> Vec<PathBuf> {
     places.iter().filter_map(|place| fs_err::canonicalize(place).ok()).collect()
 }
 
-fn protected<'a>(folders: impl Iterator<Item = &'a PathBuf>) -> Result<Protected, ToolFailure> {
+fn protected<'a>(
+    lookout: &Lookout,
+    folders: impl Iterator<Item = &'a PathBuf>,
+) -> Result<Protected, ToolFailure> {
     let mut protected = Protected::default();
     for folder in folders {
-        protected
-            .extend(Protected::below(folder).map_err(|error| not_confined(&error.to_string()))?);
+        let found = lookout.below(folder).map_err(|error| not_confined(&error.to_string()))?;
+        protected.extend(found);
     }
     Ok(protected)
 }

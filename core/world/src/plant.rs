@@ -30,6 +30,8 @@ pub(crate) enum Plant {
     NoPins,
     /// A command is locked in when its program may have run already.
     PolicyAfterExec,
+    /// What came to a protected name stays there.
+    NoAside,
     /// A refusal is told from what a command wrote.
     DenialByText,
 }

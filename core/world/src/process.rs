@@ -29,9 +29,9 @@ pub use environment::Environment;
 pub use login::SearchPath;
 pub use spool::{SPOOL_LIMIT, Spooled};
 
-use crate::sandbox::altered::Snapshot;
+use crate::sandbox::altered::{Altered, Snapshot};
 use crate::sandbox::confine::Confinement;
-use crate::sandbox::{Policy, Sandbox, Tier, Verdict};
+use crate::sandbox::{Lookout, Policy, PutAside, Sandbox, Tier, Verdict};
 use crate::supervisor::protocol::Request;
 use launcher::Launcher;
 
@@ -61,6 +61,7 @@ struct Shared {
     sandbox: OnceCell<Sandbox>,
     /// The strongest walls that are tried.
     at_most: Tier,
+    lookout: Lookout,
 }
 
 /// A command to run.
@@ -86,6 +87,7 @@ pub struct Running {
     spool: Option<Arc<File>>,
     /// What was protected, as it was before.
     before: Option<Snapshot>,
+    lookout: Lookout,
 }
 
 /// How a command ended: facts that do not exclude each other.
@@ -112,6 +114,9 @@ pub struct Finished {
     pub denied: Verdict,
     /// Protected files and folders that are not as they were before it ran, whoever changed them.
     pub altered: Vec<PathBuf>,
+    /// What came meanwhile, whoever made it, where others would execute or obey it. Everything of
+    /// it is still there, under another name.
+    pub put_aside: Vec<PutAside>,
 }
 
 /// A command that could not be run or followed. A command that failed is [`Finished`] instead.
@@ -164,8 +169,16 @@ impl Processes {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
         let launcher = Arc::new(Launcher::new(supervisor));
         let (search_path, sandbox) = (OnceCell::new(), OnceCell::new());
-        let at_most = Tier::Full;
-        let shared = Shared { launcher, shell, environment, clock, search_path, sandbox, at_most };
+        let shared = Shared {
+            launcher,
+            shell,
+            environment,
+            clock,
+            search_path,
+            sandbox,
+            at_most: Tier::Full,
+            lookout: Lookout::default(),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -233,10 +246,14 @@ impl Processes {
             environment: with_temporary(environment, confinement.as_ref()).variables().to_vec(),
             confinement,
         };
-        let before = request.confinement.as_ref().map(Confinement::snapshot);
+        let before = match request.confinement.clone() {
+            Some(confinement) => Some(blocking(move || confinement.snapshot()).await?),
+            None => None,
+        };
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.launcher, request, clock).await?;
-        Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool, before }))
+        let lookout = self.shared.lookout.clone();
+        Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool, before, lookout }))
     }
 
     /// Ends the launcher, which stays between commands, and waits for its end if that comes soon.
@@ -257,6 +274,11 @@ impl Processes {
             .sandbox
             .get_or_init(|| Box::pin(Sandbox::probe(self, self.shared.at_most)))
             .await
+    }
+
+    /// Finds what is protected where commands run, and is asked again when they have ended.
+    pub fn lookout(&self) -> &Lookout {
+        &self.shared.lookout
     }
 
     /// The policy and what it is put in force with.
@@ -288,7 +310,9 @@ impl Processes {
         };
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.launcher, request, clock).await?;
-        let running = Running { call, timeout: Some(CANARY_TIMEOUT), spool: None, before: None };
+        let lookout = self.shared.lookout.clone();
+        let timeout = Some(CANARY_TIMEOUT);
+        let running = Running { call, timeout, spool: None, before: None, lookout };
         running.finish(CancellationToken::new(), |_| ()).await
     }
 
@@ -312,6 +336,14 @@ fn with_temporary(environment: Environment, confinement: Option<&Confinement>) -
         Some(folder) => environment.with("TMPDIR", folder),
         None => environment,
     }
+}
+
+/// Looks at files where that holds nobody up.
+async fn blocking<T: Send + 'static>(
+    look: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ProcessError> {
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.map_err(|error| ProcessError::Supervisor { reason: error.to_string() })
 }
 
 impl Running {
@@ -339,8 +371,18 @@ impl Running {
         on_output: impl FnMut(&Capture) + Send,
     ) -> Result<Finished, ProcessError> {
         let spool = spool::Spool::new(self.spool);
-        let mut finished = self.call.finish(self.timeout, spool, token, on_output).await?;
-        finished.altered = self.before.map(Snapshot::altered).unwrap_or_default();
+        let finished = self.call.finish(self.timeout, spool, token, on_output).await;
+        // Also when the command got rid of its supervisor.
+        let altered = match self.before {
+            Some(before) => blocking(move || before.altered(&self.lookout)).await?,
+            None => Altered::default(),
+        };
+        let mut finished = finished.inspect_err(|_| {
+            if !altered.paths.is_empty() || !altered.put_aside.is_empty() {
+                tracing::warn!(?altered, "a command that nobody could follow left this behind");
+            }
+        })?;
+        (finished.altered, finished.put_aside) = (altered.paths, altered.put_aside);
         Ok(finished)
     }
 }
@@ -364,6 +406,7 @@ impl Finished {
             spooled: Spooled::default(),
             denied: Verdict::None,
             altered: Vec::new(),
+            put_aside: Vec::new(),
         }
     }
 }

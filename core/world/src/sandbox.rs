@@ -3,6 +3,7 @@
 //! The only part of Bridle where unsafe code is allowed; each use says why it is sound.
 
 pub(crate) mod altered;
+mod aside;
 mod attributes;
 mod bpf;
 mod canary;
@@ -13,6 +14,7 @@ mod filter;
 pub(crate) mod fork;
 mod landlock;
 pub(crate) mod listener;
+mod lookout;
 pub(crate) mod namespaces;
 mod paths;
 pub(crate) mod placeholders;
@@ -24,7 +26,9 @@ mod secrets;
 mod temporary;
 mod view;
 
+pub use aside::PutAside;
 pub use canary::Sandbox;
+pub use lookout::Lookout;
 pub use placeholders::remove_abandoned;
 pub use policy::{Access, Denial, MAX_DENIALS, Network, Policy, Tier, Verdict};
 pub use protected::{Protected, TooManyEntries};

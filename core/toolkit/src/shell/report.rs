@@ -1,5 +1,6 @@
 //! How a finished command reads: its output, then how it ended.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bridle_agent::ToolFailure;
@@ -12,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clean::clean;
+
+/// How many files of one kind are named.
+const MAX_NAMED: usize = 20;
 
 /// A command that has ended.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +47,8 @@ pub(crate) struct Facts {
     denied: Vec<String>,
     /// Protected files that are not as they were before.
     altered: Vec<String>,
+    /// Where that is now which came meanwhile and that others would have executed or obeyed.
+    put_aside: Vec<String>,
 }
 
 impl Report {
@@ -94,7 +100,8 @@ impl Facts {
             ended_background_processes: finished.survivors,
             left_processes: finished.left,
             denied: denied(&finished.denied).iter().map(ToString::to_string).collect(),
-            altered: finished.altered.iter().map(|path| path_text(path)).collect(),
+            altered: named(finished.altered.iter()),
+            put_aside: named(finished.put_aside.iter().map(|it| &it.to)),
         }
     }
 }
@@ -172,10 +179,28 @@ fn refusals(finished: &Finished) -> Vec<String> {
         );
     }
     if !finished.altered.is_empty() {
-        let paths: Vec<_> = finished.altered.iter().map(|path| path_text(path)).collect();
-        facts.push(format!("protected files are not as they were before: {}", paths.join(", ")));
+        let paths = named(finished.altered.iter()).join(", ");
+        facts.push(format!("protected files are not as they were before: {paths}"));
+    }
+    if !finished.put_aside.is_empty() {
+        let from = named(finished.put_aside.iter().map(|it| &it.from)).join(", ");
+        let to = named(finished.put_aside.iter().map(|it| &it.to)).join(", ");
+        facts.push(format!(
+            "while it ran, protected names appeared that other programs execute or obey: {from}; \
+             they were put aside, nothing is lost: {to}"
+        ));
     }
     facts
+}
+
+/// Paths as text, and how many more there are.
+fn named<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
+    let more = paths.len().saturating_sub(MAX_NAMED);
+    let mut named: Vec<String> = paths.take(MAX_NAMED).map(|path| path_text(path)).collect();
+    if more > 0 {
+        named.push(format!("and {more} more"));
+    }
+    named
 }
 
 fn denied(verdict: &Verdict) -> &[Denial] {

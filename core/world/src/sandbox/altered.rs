@@ -1,14 +1,18 @@
 //! What is protected, compared before and after a command.
 //!
-//! The second wall where mounts stand in the way already, the only one where there are no mounts,
-//! and what tells of names that could not be kept absent. It tells and restores nothing: whoever
-//! changed something meanwhile, the user included, meant to.
+//! The second wall where mounts stand in the way already, the only one where there are no mounts.
+//! Of what was changed it tells and restores nothing: whoever changed it meanwhile, the user
+//! included, meant to. What is new at a protected name, where no wall stood, is put aside.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Protected;
+use super::aside::{PutAside, put_aside};
+use super::protected::{matters, protected_name};
+use super::{Access, Lookout, Policy};
+use crate::plant::Plant;
 
 /// How many files and folders of one command are compared.
 const MAX_ENTRIES: usize = 20_000;
@@ -16,29 +20,98 @@ const MAX_ENTRIES: usize = 20_000;
 /// What was protected, as it was.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
+    roots: Vec<PathBuf>,
+    writable: Vec<PathBuf>,
     present: Vec<(PathBuf, blake3::Hash)>,
+    /// Where nothing was, and nothing can have come by the command.
+    held: Vec<PathBuf>,
+    /// Where nothing was.
     absent: Vec<PathBuf>,
+    /// What had a protected name.
+    named: BTreeSet<PathBuf>,
+}
+
+/// What is not as it was.
+#[derive(Debug, Default)]
+pub(crate) struct Altered {
+    /// Changed, gone, or new.
+    pub(crate) paths: Vec<PathBuf>,
+    /// New, and not there any more.
+    pub(crate) put_aside: Vec<PutAside>,
 }
 
 impl Snapshot {
-    /// Looks at what `protected` lists.
-    pub(crate) fn take(protected: &Protected) -> Self {
+    /// Looks at what `policy` protects; `mounted` when mounts keep what they can. Blocks.
+    pub(crate) fn take(policy: &Policy, mounted: bool) -> Self {
         let mut left = MAX_ENTRIES;
-        let print = |path: &PathBuf| (path.clone(), fingerprint(path, &mut left));
-        let present = protected.present.iter().map(print).collect();
-        let absent = protected.absent.iter().chain(&protected.watched);
+        let protected = &policy.protected;
+        let mut present = Vec::new();
+        if !mounted {
+            let print = |path: &PathBuf| (path.clone(), fingerprint(path, &mut left));
+            present = protected.present.iter().map(print).collect();
+        }
         // A placeholder of another command may stand there.
-        let absent = absent.filter(|path| is_nothing(path)).cloned().collect();
-        Self { present, absent }
+        let nothing = |list: &[PathBuf]| -> Vec<PathBuf> {
+            list.iter().filter(|path| is_nothing(path)).cloned().collect()
+        };
+        let (mut held, mut absent) = (nothing(&protected.absent), nothing(&protected.watched));
+        if !mounted {
+            absent.append(&mut held);
+        }
+        let named = protected.named.iter().filter(|path| !is_nothing(path)).cloned().collect();
+        let (roots, writable) = match policy.access {
+            Access::ReadOnly => (Vec::new(), Vec::new()),
+            Access::WorkspaceWrite => (policy.roots.clone(), policy.writable.clone()),
+        };
+        Self { roots, writable, present, held, absent, named }
     }
 
-    /// What is not as it was: changed, gone or new.
-    pub(crate) fn altered(self) -> Vec<PathBuf> {
+    /// What is not as it was. Puts aside what is new and was in no wall's way. Blocks.
+    pub(crate) fn altered(self, lookout: &Lookout) -> Altered {
         let mut left = MAX_ENTRIES;
-        let mut altered = self.present;
-        altered.retain(|(path, before)| fingerprint(path, &mut left) != *before);
-        let changed = altered.into_iter().map(|(path, _)| path);
-        changed.chain(self.absent.into_iter().filter(|path| !is_nothing(path))).collect()
+        let mut paths: Vec<PathBuf> = self
+            .present
+            .iter()
+            .filter(|(path, before)| fingerprint(path, &mut left) != *before)
+            .map(|(path, _)| path.clone())
+            .collect();
+        paths.extend(self.held.iter().filter(|path| !is_nothing(path)).cloned());
+        let mut new: BTreeSet<PathBuf> =
+            self.absent.iter().filter(|path| !is_nothing(path)).cloned().collect();
+        for root in self.roots.iter().chain(&self.writable) {
+            match lookout.below(root) {
+                Ok(found) => new.extend(found.named.into_iter().filter(|path| self.is_new(path))),
+                // What is in it cannot be known any more.
+                Err(_) => paths.push(root.clone()),
+            }
+        }
+        let mut altered = Altered { paths, put_aside: Vec::new() };
+        for path in new {
+            // It may have gone with the folder that it was in.
+            if is_nothing(&path) {
+                continue;
+            }
+            match self.must_go(&path).then(|| put_aside(&path)) {
+                Some(Ok(moved)) => altered.put_aside.push(moved),
+                Some(Err(_)) | None => altered.paths.push(path),
+            }
+        }
+        altered
+    }
+
+    /// Whether something has come to a protected name.
+    fn is_new(&self, path: &Path) -> bool {
+        let known = self.named.contains(path) || self.held.iter().any(|it| it == path);
+        !known && matters(path) && !is_nothing(path)
+    }
+
+    /// Whether something new is put aside. Caches hold other people's repositories, and a folder of
+    /// git is one under any name.
+    fn must_go(&self, path: &Path) -> bool {
+        let (folder, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+        let in_cache = !self.roots.iter().any(|root| path.starts_with(root));
+        let of_git = self.absent.iter().any(|it| it == path);
+        !Plant::NoAside.is_in() && !in_cache && (of_git || protected_name(folder, name).is_some())
     }
 }
 

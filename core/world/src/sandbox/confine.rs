@@ -21,7 +21,7 @@ use super::landlock::{KNOWS_SCOPES, REQUIRED, Rights, Ruleset, Scope, version};
 use super::listener::{Listener, install, send_to};
 use super::namespaces::Own;
 use super::policy::{Access, Network, Policy};
-use super::{Protected, privileges, set_not_dumpable, view};
+use super::{privileges, set_not_dumpable, view};
 use crate::plant::Plant;
 
 /// The walls that stand on this machine.
@@ -61,14 +61,9 @@ impl Confinement {
         writes && self.namespaces().is_some() && !protected.absent.is_empty()
     }
 
-    /// What is protected, as it is now: what no mount keeps as it is.
+    /// What is protected, as it is now: what no mount keeps as it is. Blocks.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let protected = &self.policy.protected;
-        match (self.policy.access, self.namespaces()) {
-            (Access::ReadOnly, _) => Snapshot::take(&Protected::default()),
-            (_, Some(_)) => Snapshot::take(&Protected { present: Vec::new(), ..protected.clone() }),
-            (_, None) => Snapshot::take(protected),
-        }
+        Snapshot::take(&self.policy, self.namespaces().is_some())
     }
 
     /// Puts in force what holds for the supervisor as well, and prepares what does not.

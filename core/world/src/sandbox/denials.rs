@@ -19,13 +19,10 @@ use super::confine::Confinement;
 use super::filter::{CHANGES, Change, PathArgument};
 use super::listener::{Answer, Listener};
 use super::policy::{Access, Denial, MAX_DENIALS};
-use super::protected::protected_name;
+use super::protected::{matters, protected_name};
 
 /// The longest path that the kernel takes, in bytes.
 const MAX_PATH: usize = 4096;
-
-/// Below a folder of this name lie other people's packages, with whatever names they have in them.
-const PACKAGES: &str = "node_modules";
 
 /// Listens for one command.
 pub(crate) struct Watcher<'a, Tell> {
@@ -94,14 +91,12 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
         };
         let mut folder = PathBuf::new();
         for part in below.components() {
-            if part.as_os_str() == PACKAGES {
-                return false;
-            }
-            if protected_name(&folder, part.as_os_str()).is_some() {
+            let is_protected = protected_name(&folder, part.as_os_str()).is_some();
+            folder.push(part);
+            if is_protected && matters(&folder) {
                 // What git itself writes below is judged by mounts; the folder must exist for it.
                 return part.as_os_str() != ".git" || below.file_name() == Some(OsStr::new(".git"));
             }
-            folder.push(part);
         }
         false
     }

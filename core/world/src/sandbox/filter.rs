@@ -59,9 +59,10 @@ const NEVER: [c_long; 27] = [
 ];
 
 /// Said not to exist, so that programs use what they used before these came.
-const UNSUPPORTED: [c_long; 4] = [
-    // Its flags are in memory, where they could change after a look.
+const UNSUPPORTED: [c_long; 5] = [
+    // Their flags are in memory, where they could change after a look.
     libc::SYS_clone3,
+    libc::SYS_openat2,
     // Its operations pass no filter.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,

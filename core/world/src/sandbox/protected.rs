@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::lookout::{Lookout, Memory};
 use crate::PROTECTED_NAMES;
 
 /// How many entries of one folder tree are looked at.
@@ -36,6 +37,9 @@ const KEPT_ABSENT: [&str; 13] = [
     ".envrc",
 ];
 
+/// Below a folder of this name lie other people's packages.
+const PACKAGES: &str = "node_modules";
+
 /// Files and folders of a git folder that git executes or obeys.
 const OF_GIT: [&str; 3] = ["config", "hooks", "info"];
 
@@ -54,6 +58,9 @@ pub struct Protected {
     /// Names that only a look afterwards can tell of: a placeholder would break git.
     #[serde(with = "super::paths")]
     pub watched: Vec<PathBuf>,
+    /// Where something has a protected name, or the parts of a git folder.
+    #[serde(with = "super::paths")]
+    pub named: Vec<PathBuf>,
 }
 
 /// A folder in which what is protected cannot be found, so that no command may be let write there.
@@ -62,18 +69,21 @@ pub struct Protected {
 pub struct TooManyEntries(PathBuf);
 
 impl Protected {
-    /// Finds what is protected at and below `root`, a resolved folder. A folder that cannot be
-    /// read is skipped: a command of the same user cannot read it either.
+    /// Finds what is protected at and below `root`, as [`Lookout::below`] does, for the first time.
     ///
     /// # Errors
     /// When there is too much to look at all of it.
     pub fn below(root: &Path) -> Result<Self, TooManyEntries> {
-        Self::among(root, MAX_ENTRIES)
+        Lookout::default().below(root)
     }
 
-    fn among(root: &Path, entries: usize) -> Result<Self, TooManyEntries> {
+    pub(super) fn search(root: &Path, memory: &mut Memory) -> Result<Self, TooManyEntries> {
+        Self::among(root, memory, MAX_ENTRIES)
+    }
+
+    fn among(root: &Path, memory: &mut Memory, entries: usize) -> Result<Self, TooManyEntries> {
         let mut search = Search { root, found: Self::default(), left: entries };
-        search.walk()?;
+        search.walk(memory)?;
         let kept = KEPT_ABSENT.iter().map(|name| root.join(name));
         search.found.absent.extend(kept.filter(|path| is_absent(path)));
         search.found.tidy();
@@ -85,12 +95,13 @@ impl Protected {
         self.present.extend(other.present);
         self.absent.extend(other.absent);
         self.watched.extend(other.watched);
+        self.named.extend(other.named);
         self.tidy();
     }
 
     /// Parents before what is in them, nothing twice.
     fn tidy(&mut self) {
-        for list in [&mut self.present, &mut self.absent, &mut self.watched] {
+        for list in [&mut self.present, &mut self.absent, &mut self.watched, &mut self.named] {
             list.sort_unstable();
             list.dedup();
         }
@@ -106,23 +117,34 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn walk(&mut self) -> Result<(), TooManyEntries> {
+    fn walk(&mut self, memory: &mut Memory) -> Result<(), TooManyEntries> {
         let mut folders = vec![self.root.to_owned()];
-        while let Some(folder) = folders.pop() {
-            for (name, is_folder) in entries(&folder) {
-                let left = self.left.checked_sub(1);
-                self.left = left.ok_or_else(|| TooManyEntries(self.root.to_owned()))?;
-                let path = folder.join(&name);
-                match protected_name(&folder, &name) {
-                    Some(".git") => self.git(path),
-                    Some(_) => self.found.present.push(path),
-                    None if is_folder && is_bare(&path) => self.git_folder(&path),
-                    None if is_folder => folders.push(path),
-                    None => {}
-                }
+        while let Some(path) = folders.pop() {
+            let Some(folder) = memory.folder(&path) else { continue };
+            let left = self.left.checked_sub(folder.entries);
+            self.left = left.ok_or_else(|| TooManyEntries(self.root.to_owned()))?;
+            for name in &folder.protected {
+                self.protect(path.join(name), name);
+            }
+            if folder.is_git {
+                self.found.named.push(path.clone());
+                self.git_folder(&path);
+            }
+            // What else a git folder holds is git's.
+            if !folder.is_git || path == self.root {
+                folders.extend(folder.folders.iter().map(|name| path.join(name)));
             }
         }
         Ok(())
+    }
+
+    fn protect(&mut self, path: PathBuf, name: &OsStr) {
+        self.found.named.push(path.clone());
+        if name.eq_ignore_ascii_case(".git") {
+            self.git(path);
+        } else {
+            self.found.present.push(path);
+        }
     }
 
     /// A folder of git, or the file that says where one is.
@@ -208,6 +230,13 @@ pub(super) fn protected_name(folder: &Path, name: &OsStr) -> Option<&'static str
         Some((_, last)) => within.is_some() && name.eq_ignore_ascii_case(last),
         None => name.eq_ignore_ascii_case(known),
     })
+}
+
+/// Whether a protected name counts where it is: in other people's packages, which have all kinds of
+/// names in them, nobody but git obeys what it comes across.
+pub(super) fn matters(path: &Path) -> bool {
+    let is_git = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
+    is_git || !path.components().any(|part| part.as_os_str() == PACKAGES)
 }
 
 /// Whether a folder has the parts of a git folder.
@@ -365,8 +394,9 @@ mod tests {
     #[test]
     fn a_look_that_cannot_be_whole_finds_nothing_at_all() {
         let (_folder, root) = tree(&["a", "b", "z/.vscode/tasks.json"]);
-        assert!(Protected::among(&root, 3).is_err());
-        assert!(Protected::among(&root, 4).unwrap().present.contains(&root.join("z/.vscode")));
+        let among = |count| Protected::among(&root, &mut Memory::default(), count);
+        assert!(among(3).is_err());
+        assert!(among(4).unwrap().present.contains(&root.join("z/.vscode")));
     }
 
     #[test]

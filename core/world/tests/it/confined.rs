@@ -216,6 +216,77 @@ fn what_no_wall_kept_is_told() {
     }
 }
 
+/// Makes a folder of a protected name by changing the name while it is looked at, as often as it
+/// takes.
+const RACE: &str = r#"
+import ctypes, mmap, os, sys
+made, other = os.fsencode(sys.argv[1]), os.fsencode(sys.argv[2])
+place = mmap.mmap(-1, 4096)
+place[:len(made) + 1] = made + b"\0"
+address = ctypes.addressof(ctypes.c_char.from_buffer(place))
+differs = [i for i in range(len(made)) if made[i] != other[i]][0]
+if os.fork() == 0:
+    while True:
+        place[differs] = other[differs]
+        place[differs] = made[differs]
+mkdir = ctypes.CDLL(None).mkdir
+while not os.path.isdir(made):
+    mkdir(ctypes.c_void_p(address), 0o755)
+    if os.path.isdir(other):
+        os.rmdir(other)
+"#;
+
+#[test]
+fn a_protected_name_that_is_won_by_a_race_is_put_aside_whole_and_told() {
+    for user in USERS {
+        for tier in TIERS {
+            let mut place = rich(user);
+            place.shell("mkdir -p deep");
+            fs_err::write(place.ws().join("race.py"), RACE).unwrap();
+            place.look();
+            let outcome = place.run(
+                tier,
+                "python3 race.py deep/.git deep/_git && cp -r .git/* deep/.git && \
+                 echo 'echo ran' >deep/.git/hooks/post-checkout && chmod -R 555 deep",
+            );
+            assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{}", outcome.output);
+            assert_eq!(outcome.altered, Vec::<std::path::PathBuf>::new(), "{user:?} {tier:?}");
+            let [(from, to)] = &outcome.put_aside[..] else { panic!("{:?}", outcome.put_aside) };
+            assert_eq!(*from, place.ws().join("deep/.git"));
+            assert_eq!(place.shell("ls -d deep/.git*"), format!("deep/{}\n", name(to)));
+            let kept = fs_err::read_to_string(to.join("hooks/post-checkout")).unwrap();
+            assert_eq!(kept, "echo ran\n");
+            assert_eq!(place.shell("cd deep; git rev-parse --git-dir"), ws_git(&place));
+        }
+    }
+}
+
+fn name(path: &std::path::Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+fn ws_git(place: &Place) -> String {
+    format!("{}\n", place.ws().join(".git").display())
+}
+
+#[test]
+fn what_comes_to_a_protected_name_is_told_in_caches_and_put_aside_in_the_workspace() {
+    for user in USERS {
+        let mut place = rich(user);
+        place.shell("mkdir -p node_modules/a");
+        place.look();
+        let cache = place.base.join("home/cache");
+        let outcome = place.run(
+            Tier::Landlock,
+            "mkdir ../home/cache/.vscode node_modules/a/.idea && touch ../home/cache/.vscode/x \
+             node_modules/a/.idea/x && ! mkdir node_modules/a/.git",
+        );
+        assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{}", outcome.output);
+        assert_eq!(outcome.altered, [cache.join(".vscode")], "{user:?}");
+        assert_eq!(outcome.put_aside, [], "{user:?}");
+    }
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "another sandbox is what ours is compared with")]
 fn bubblewrap_refuses_nothing_that_is_allowed_here() {

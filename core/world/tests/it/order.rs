@@ -26,5 +26,7 @@ pub(crate) struct Outcome {
     /// `none`, `suspected`, or what was refused, one a line.
     pub(crate) denied: String,
     pub(crate) altered: Vec<PathBuf>,
+    /// From where to where.
+    pub(crate) put_aside: Vec<(PathBuf, PathBuf)>,
     pub(crate) left: usize,
 }

@@ -147,6 +147,7 @@ fn outcome(sandbox: &Sandbox, end: Result<Finished, ProcessError>) -> order::Out
         error: None,
         denied: "none".to_owned(),
         altered: Vec::new(),
+        put_aside: Vec::new(),
         left: 0,
     };
     match end {
@@ -155,6 +156,7 @@ fn outcome(sandbox: &Sandbox, end: Result<Finished, ProcessError>) -> order::Out
             outcome.output = finished.output.text(str::to_owned);
             outcome.left = finished.left;
             outcome.altered = finished.altered;
+            outcome.put_aside = finished.put_aside.into_iter().map(|it| (it.from, it.to)).collect();
             match finished.denied {
                 Verdict::None => {}
                 Verdict::Suspected => outcome.denied = "suspected".to_owned(),
