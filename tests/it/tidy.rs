@@ -12,7 +12,7 @@ use crate::repository::{Tracked, root, text, tracked};
 const MAX_BYTES: usize = 200 << 10;
 
 /// The only edges between our crates. Design: architecture, Map.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("bridle-session", &[]),
     ("bridle-compose", &[]),
     ("bridle-world", &["bridle-compose"]),
@@ -47,6 +47,10 @@ const EDGES: [(&str, &[&str]); 11] = [
         ],
     ),
     ("bridle-tests", &["bridle", "bridle-session", "bridle-store", "bridle-model-server"]),
+    (
+        "bridle-fuzz",
+        &["bridle", "bridle-model", "bridle-session", "bridle-store", "bridle-toolkit"],
+    ),
     (
         "bridle-benches",
         &[

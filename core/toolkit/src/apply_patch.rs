@@ -163,12 +163,12 @@ impl Part {
         let Target { path, .. } = &self.target;
         let files = self.target.files();
         match &self.action {
-            Action::Create { place, bytes } => self.target.write(place, &[], bytes),
+            Action::Create { place, bytes } => self.target.write(place, &[], bytes).map(drop),
             Action::Remove { snapshot } => {
                 files.remove(path, &snapshot.version).map_err(|e| self.target.failure(&e))
             }
             Action::Write { snapshot, bytes, to: None } => {
-                self.target.write(&snapshot.version, &snapshot.bytes, bytes)
+                self.target.write(&snapshot.version, &snapshot.bytes, bytes).map(drop)
             }
             Action::Write { snapshot, bytes, to: Some((to, place)) } => {
                 let moved = files.rename(path, &snapshot.version, &to.path, place);

@@ -9,6 +9,7 @@ pub use matching::fuzz_edit;
 
 use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
 use bridle_world::files::{ContentHash, Text, Version};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -166,12 +167,15 @@ pub(crate) struct Edited {
     loosely: Vec<String>,
     /// The change as a unified diff.
     diff: String,
+    /// What the file holds now.
+    #[serde(skip)]
+    hash: Option<ContentHash>,
 }
 
 struct PlannedEdit {
     target: Target,
     version: Version,
-    base: Vec<u8>,
+    base: Bytes,
     bytes: Vec<u8>,
     change: Change,
     regions: usize,
@@ -187,17 +191,18 @@ impl FileCall<Edited> for PlannedEdit {
         self.target.display_change("Edit", &self.change)
     }
 
-    fn changes(&self, _: &Edited) -> Vec<SessionChange> {
-        vec![self.target.seen(Some(ContentHash::of(&self.bytes)))]
+    fn changes(&self, edited: &Edited) -> Vec<SessionChange> {
+        vec![self.target.seen(edited.hash)]
     }
 
     fn run(&self, _: &CancellationToken) -> Result<Edited, ToolFailure> {
-        self.target.write(&self.version, &self.base, &self.bytes)?;
+        let hash = self.target.write(&self.version, &self.base, &self.bytes)?;
         Ok(Edited {
             path: self.target.shown.clone(),
             replacements: self.regions,
             loosely: self.loosely(),
             diff: self.change.unified.clone(),
+            hash: Some(hash),
         })
     }
 }

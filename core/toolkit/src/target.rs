@@ -1,6 +1,7 @@
 //! What a path argument means: its real place, how it is shown, what access to it counts as.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use bridle_agent::{Access, Display, Location, SessionChange, ToolFailure, ToolKind};
 use bridle_store::BlobStore;
@@ -19,6 +20,9 @@ const MAX_COMPARED: usize = 2_000;
 const MAX_GROWN_BYTES: u64 = 1024 * 1024;
 /// Names that are offered in place of one that does not exist.
 const MAX_OFFERED: usize = 3;
+
+/// Hashing this many bytes takes as long as starting a thread many times.
+const SLOWLY_HASHED_BYTES: usize = 1024 * 1024;
 
 /// A resolved path argument.
 #[derive(Clone)]
@@ -127,7 +131,7 @@ impl Target {
         Ok(snapshot)
     }
 
-    /// Writes what was computed on this version, which held `base`.
+    /// Writes what was computed on this version, which held `base`; the hash of what is there now.
     ///
     /// # Errors
     /// `Failed`, with what has changed where that is why; nothing was written then.
@@ -136,8 +140,18 @@ impl Target {
         version: &Version,
         base: &[u8],
         bytes: &[u8],
-    ) -> Result<(), ToolFailure> {
-        let Err(error) = self.files().write(&self.path, version, bytes) else { return Ok(()) };
+    ) -> Result<ContentHash, ToolFailure> {
+        let write = || self.files().write(&self.path, version, bytes);
+        // A large content is hashed while the disk takes it.
+        let (written, hash) = if bytes.len() < SLOWLY_HASHED_BYTES {
+            (write(), ContentHash::of(bytes))
+        } else {
+            thread::scope(|scope| {
+                let hash = scope.spawn(|| ContentHash::of(bytes));
+                (write(), hash.join().unwrap_or_else(|_| ContentHash::of(bytes)))
+            })
+        };
+        let Err(error) = written else { return Ok(hash) };
         let mut failure = self.failure(&error);
         if matches!(error, FileError::Stale(_) | FileError::Moved(_))
             && let Ok(now) = self.files().read(&self.path, base.len() as u64 + MAX_GROWN_BYTES)

@@ -2,6 +2,7 @@
 
 use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
 use bridle_world::files::{ContentHash, FileError, Text, Version};
+use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -38,7 +39,7 @@ impl FileArguments for WriteArguments {
 
     type Value = Written;
 
-    fn render(Written { path, effect, bytes, diff, line_ends }: &Written) -> String {
+    fn render(Written { path, effect, bytes, diff, line_ends, .. }: &Written) -> String {
         let mut text = match effect {
             Effect::Created => format!("Created {path} ({bytes} bytes).\n"),
             Effect::Replaced => format!("Replaced {path}.\n{}\n", fenced("diff", diff)),
@@ -109,7 +110,7 @@ fn prepare_new(target: &Target, content: String) -> Result<PlannedWrite, ToolFai
     let anchor = target.files().anchor(&target.path).map_err(|error| target.failure(&error))?;
     Ok(PlannedWrite {
         change: Change::creation(&target.path, &content),
-        base: Vec::new(),
+        base: Bytes::new(),
         version: anchor,
         effect: Effect::Created,
         line_ends: LineEnds::AsGiven,
@@ -129,12 +130,15 @@ pub(crate) struct Written {
     /// What was replaced as a unified diff; empty for a new file.
     diff: String,
     line_ends: LineEnds,
+    /// What the file holds now.
+    #[serde(skip)]
+    hash: Option<ContentHash>,
 }
 
 struct PlannedWrite {
     target: Target,
     version: Version,
-    base: Vec<u8>,
+    base: Bytes,
     effect: Effect,
     bytes: Vec<u8>,
     change: Change,
@@ -186,14 +190,15 @@ impl FileCall<Written> for PlannedWrite {
         self.target.display_change(verb, &self.change)
     }
 
-    fn changes(&self, _: &Written) -> Vec<SessionChange> {
-        vec![self.target.seen(Some(ContentHash::of(&self.bytes)))]
+    fn changes(&self, written: &Written) -> Vec<SessionChange> {
+        vec![self.target.seen(written.hash)]
     }
 
     fn run(&self, _: &CancellationToken) -> Result<Written, ToolFailure> {
-        if self.effect != Effect::None {
-            self.target.write(&self.version, &self.base, &self.bytes)?;
-        }
+        let hash = match self.effect {
+            Effect::None => ContentHash::of(&self.bytes),
+            _ => self.target.write(&self.version, &self.base, &self.bytes)?,
+        };
         let replaced = self.effect == Effect::Replaced;
         Ok(Written {
             path: self.target.shown.clone(),
@@ -201,6 +206,7 @@ impl FileCall<Written> for PlannedWrite {
             bytes: self.bytes.len(),
             diff: if replaced { self.change.unified.clone() } else { String::new() },
             line_ends: self.line_ends,
+            hash: Some(hash),
         })
     }
 }

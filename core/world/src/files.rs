@@ -27,6 +27,8 @@ use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 pub use error::FileError;
 pub use folder::{Entry, EntryKind, Listing};
 pub use hash::ContentHash;
@@ -130,8 +132,8 @@ impl Version {
 /// The content of a file that is about to be changed.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// All bytes.
-    pub bytes: Vec<u8>,
+    /// All bytes, which the version may share.
+    pub bytes: Bytes,
     /// Their hash.
     pub hash: ContentHash,
     /// Their version.

@@ -76,18 +76,19 @@ pub(super) fn apply(body: &str, replacements: &[Replacement<'_>]) -> Result<Appl
             return Err(Problem::Overlap(a.edit.min(b.edit), a.edit.max(b.edit)));
         }
     }
-    let mut out = String::with_capacity(body.len());
-    let mut done = 0;
+    let from = regions.first().map_or(0, |region| region.range.start);
+    let (mut changed, mut done) = (String::new(), from);
     for region in &regions {
-        out.push_str(body.get(done..region.range.start).unwrap_or_default());
-        out.push_str(&region.text);
+        changed.push_str(body.get(done..region.range.start).unwrap_or_default());
+        changed.push_str(&region.text);
         done = region.range.end;
     }
-    out.push_str(body.get(done..).unwrap_or_default());
-    if out == body {
+    if body.get(from..done) == Some(changed.as_str()) {
         return Err(Problem::NoChange);
     }
-    Ok(Applied { body: out, regions: regions.len(), steps })
+    let part = |range| body.get(range).unwrap_or_default();
+    let body = [part(0..from), &changed, part(done..body.len())].concat();
+    Ok(Applied { body, regions: regions.len(), steps })
 }
 
 /// A text and the ways to look at it, each made when it is needed first.

@@ -63,7 +63,7 @@ impl Files for Editor {
     fn read_for_change(&self, path: &Path, limit: u64) -> Result<Snapshot, FileError> {
         let buffer = self.buffer(path);
         let bytes = match buffer.clone() {
-            Some(bytes) => bytes,
+            Some(bytes) => bytes.into(),
             None => LocalFiles.read_for_change(path, limit)?.bytes,
         };
         let hash = ContentHash::of(&bytes);

@@ -1,6 +1,5 @@
 //! What tells one content of a file from another.
 
-use std::fs::File;
 use std::io::{self, Read};
 
 /// The BLAKE3 of a file's bytes. Times and sizes are left out on purpose: they change without the
@@ -12,13 +11,6 @@ impl ContentHash {
     /// The hash of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(blake3::hash(bytes))
-    }
-
-    /// The hash of what is in a file from here on, unless that is more than `limit` bytes.
-    pub(super) fn of_rest(file: &File, limit: u64) -> io::Result<Option<Self>> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(file.take(limit.saturating_add(1)))?;
-        Ok((hasher.count() <= limit).then(|| Self(hasher.finalize())))
     }
 
     /// As 64 lower-case hexadecimal digits.

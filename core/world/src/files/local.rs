@@ -69,8 +69,9 @@ impl Files for LocalFiles {
     }
 
     fn read_for_change(&self, path: &Path, limit: u64) -> Result<Snapshot, FileError> {
-        let (bytes, stamp) = read::read_for_change(path, limit)?;
-        let (hash, further_names) = (stamp.hash, stamp.links.saturating_sub(1));
+        let stamp = read::read_for_change(path, limit)?;
+        let bytes = stamp.content.clone();
+        let (hash, further_names) = (ContentHash::of(&bytes), stamp.links.saturating_sub(1));
         Ok(Snapshot { bytes, hash, version: Version::new(stamp), further_names })
     }
 

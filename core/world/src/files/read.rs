@@ -4,31 +4,25 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use bytes::Bytes;
 use rustix::fs::Stat;
 
 use super::open::{Identity, identity_of, open_regular, require_regular};
-use super::{ContentHash, FileError, FileMark};
+use super::{FileError, FileMark};
 
 /// What a file was and held at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) identity: Identity,
-    pub(super) hash: ContentHash,
-    pub(super) len: u64,
+    pub(super) content: Bytes,
     pub(super) links: u64,
     /// From before it was read, so that what is written meanwhile changes it.
     pub(super) mark: FileMark,
 }
 
 impl Stamp {
-    fn new(stat: &Stat, bytes: &[u8]) -> Self {
-        Self {
-            identity: identity_of(stat),
-            hash: ContentHash::of(bytes),
-            len: bytes.len() as u64,
-            links: links(stat),
-            mark: FileMark::of(stat),
-        }
+    fn new(stat: &Stat, content: Bytes) -> Self {
+        Self { identity: identity_of(stat), content, links: links(stat), mark: FileMark::of(stat) }
     }
 }
 
@@ -45,13 +39,12 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
 }
 
 /// Reads a regular file that somebody may write, with the stamp of what was read.
-pub(super) fn read_for_change(path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), FileError> {
+pub(super) fn read_for_change(path: &Path, limit: u64) -> Result<Stamp, FileError> {
     let mut file = open_regular(path)?;
     let stat = require_regular(&file, path)?;
     require_writable(&stat, path)?;
     let bytes = read_all(&mut file, path, limit)?;
-    let stamp = Stamp::new(&stat, &bytes);
-    Ok((bytes, stamp))
+    Ok(Stamp::new(&stat, bytes.into()))
 }
 
 pub(super) fn require_writable(stat: &Stat, path: &Path) -> Result<(), FileError> {

@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn stamp(path: &Path) -> Stamp {
-        read_for_change(path, 1 << 20).unwrap().1
+        read_for_change(path, 1 << 20).unwrap()
     }
 
     #[test]

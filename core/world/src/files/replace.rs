@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rustix::fs::{Mode, OFlags, Stat, mkdirat, openat};
 use rustix::io::Errno;
@@ -23,6 +24,9 @@ use super::read::{Stamp, require_writable};
 use super::steps::took;
 use super::target::{Target, split, sync_folder};
 use super::temporary::Temporary;
+
+/// Freeing a file of this many bytes takes as long as starting a thread many times.
+const SLOWLY_FREED_BYTES: i64 = 1024 * 1024;
 
 /// The place of a file that does not exist yet: the deepest folder on its path that does, bound
 /// by identity.
@@ -131,6 +135,8 @@ impl Target<'_> {
             Err(error) => return Err(self.failed(error)),
         }
         sync_folder(&self.folder).map_err(|e| self.failed(e))?;
+        drop(temporary);
+        close(current, stat.st_size);
         Ok(true)
     }
 
@@ -144,6 +150,16 @@ impl Target<'_> {
             file.sync_all()
         };
         write(&mut file).map_err(|e| FileError::io(self.path, e))
+    }
+}
+
+/// Closes the last descriptor of a file without a name, whose pages and blocks are freed then. Of a
+/// large one nobody waits for that.
+fn close(file: File, len: i64) {
+    if len > SLOWLY_FREED_BYTES
+        && let Err(error) = thread::Builder::new().spawn(move || drop(file))
+    {
+        tracing::debug!(%error, "a displaced file is freed on this thread");
     }
 }
 

@@ -118,7 +118,7 @@ impl<'a> Temporary<'a> {
         &self.name
     }
 
-    pub(super) fn publish_over(mut self) -> rustix::io::Result<()> {
+    pub(super) fn publish_over(&mut self) -> rustix::io::Result<()> {
         renameat(self.folder, &self.name, self.folder, self.target)?;
         took("publish");
         self.published = true;
@@ -247,7 +247,7 @@ mod tests {
         // Another writer is at work in the folder.
         let busy = fs_err::File::open(left("2")).unwrap();
         flock(&busy, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let (_, before) = read_for_change(&base.join("file"), 10).unwrap();
+        let before = read_for_change(&base.join("file"), 10).unwrap();
         replace(&base.join("file"), &before, b"new").unwrap();
         assert!(!left("1").exists() && left("2").exists() && left("3").exists());
         drop(busy);

@@ -11,7 +11,7 @@ use crate::files::steps;
 const LIMIT: u64 = 1 << 20;
 
 fn stamp(path: &Path) -> Stamp {
-    read_for_change(path, LIMIT).unwrap().1
+    read_for_change(path, LIMIT).unwrap()
 }
 
 fn folder() -> (tempfile::TempDir, PathBuf) {
