@@ -33,7 +33,7 @@ const BENCHES: [(&str, Bench); 6] = [
     ("turns", turns::run),
     ("sessions", sessions::run),
     ("files", files::run),
-    ("spawn", |_| spawn::run()),
+    ("spawn", spawn::run),
 ];
 
 fn main() -> ExitCode {

@@ -18,7 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::stdio::stdin;
@@ -76,9 +76,11 @@ fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
     let request = receive().map_err(|e| setup("reading the request", e))?;
     let guard = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
     let placeholders = confined::prepare(request.confinement.as_ref())?;
+    let over = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
+        .map_err(|e| setup("making an event", e.into()))?;
     if let Fork::Parent(supervisor) = confined::split_for(request.confinement.as_ref())? {
         drop(output);
-        guard::stand_behind(supervisor, guard);
+        guard::stand_behind(supervisor, guard, &over);
         // A record that stays tells the next command of them.
         placeholders.map(Placeholders::remove);
         return Ok(());
@@ -90,6 +92,8 @@ fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
     report(&Status::Started { group: guard.as_raw_nonzero().get() });
     confined::watch(request.confinement, handover);
     Watch { me, main, running: true, children: true }.run(handle);
+    // A guard that is gone need not know.
+    rustix::io::write(&over, &1_u64.to_ne_bytes()).ok();
     // The command may have stopped the guard, which has nothing to wait for any more.
     if rustix::process::getppid() == Some(guard) {
         guard::wake(guard);

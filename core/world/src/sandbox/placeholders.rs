@@ -6,6 +6,7 @@
 //! that watched it is found unlocked, and its placeholders go with the next. Only empty folders are
 //! removed, so nothing can be lost.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -41,14 +42,19 @@ impl Placeholders {
     pub(crate) fn make(policy: &Policy) -> io::Result<Self> {
         let folder = policy.records.clone();
         let _held = lock(&folder)?;
+        let Policy { protected, .. } = policy;
+        let mut all = protected.absent.clone();
+        // What others hold absent is there, so it was found like anything else.
+        all.extend(Records::read(&folder)?.needed.into_iter().filter(|held| {
+            let mut found = protected.present.iter().chain(&protected.absent);
+            found.any(|path| path.starts_with(held))
+        }));
         let name = format!("{}-{:x}.{RECORD}", std::process::id(), fastrand::u64(..));
         let mut record = fs_err::File::create_new(folder.join(name))?;
         flock(&record, FlockOperation::NonBlockingLockExclusive)?;
-        for path in &policy.protected.absent {
-            record.write_all(path.as_os_str().as_bytes())?;
-            record.write_all(b"\0")?;
-        }
-        for path in &policy.protected.absent {
+        let paths = all.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
+        record.write_all(&paths.collect::<Vec<_>>().concat())?;
+        for path in &all {
             rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)).ok();
         }
         Ok(Self { folder, record })
@@ -67,28 +73,49 @@ impl Placeholders {
 /// When the records in `folder` cannot be read. Placeholders that are not empty any more stay.
 pub fn remove_abandoned(folder: &Path) -> io::Result<()> {
     let _held = lock(folder)?;
-    let (mut needed, mut abandoned) = (Vec::new(), Vec::new());
-    for entry in fs_err::read_dir(folder)? {
-        let path = entry?.path();
-        if path.extension() != Some(OsStr::new(RECORD)) {
-            continue;
-        }
-        let record = fs_err::File::open(&path)?;
-        let listed = if record.metadata()?.len() > MAX_RECORD { Vec::new() } else { read(&path)? };
-        match flock(&record, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => abandoned.push((path, listed)),
-            Err(Errno::WOULDBLOCK) => needed.extend(listed),
-            Err(error) => return Err(error.into()),
-        }
+    let Records { needed, abandoned } = Records::read(folder)?;
+    let listed = abandoned.iter().flat_map(|(_, listed)| listed);
+    let mut listed: Vec<&PathBuf> = listed.filter(|path| !needed.contains(*path)).collect();
+    // What is in a folder before the folder.
+    listed.sort_unstable();
+    for path in listed.into_iter().rev() {
+        // Whatever has come into it is somebody's, and keeps it.
+        rustix::fs::rmdir(path).ok();
     }
-    for (record, listed) in abandoned {
-        for path in listed.iter().filter(|path| !needed.contains(path)) {
-            // Whatever has come into it is somebody's, and keeps it.
-            rustix::fs::rmdir(path).ok();
-        }
+    for (record, _) in abandoned {
         fs_err::remove_file(record)?;
     }
     Ok(())
+}
+
+/// What the records of a folder, whose lock is held, say.
+#[derive(Default)]
+struct Records {
+    /// What commands that run rely on.
+    needed: HashSet<PathBuf>,
+    /// The records of others, and what they relied on.
+    abandoned: Vec<(PathBuf, Vec<PathBuf>)>,
+}
+
+impl Records {
+    fn read(folder: &Path) -> io::Result<Self> {
+        let mut found = Self::default();
+        for entry in fs_err::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension() != Some(OsStr::new(RECORD)) {
+                continue;
+            }
+            let record = fs_err::File::open(&path)?;
+            let too_long = record.metadata()?.len() > MAX_RECORD;
+            let listed = if too_long { Vec::new() } else { read(&path)? };
+            match flock(&record, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => found.abandoned.push((path, listed)),
+                Err(Errno::WOULDBLOCK) => found.needed.extend(listed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(found)
+    }
 }
 
 fn read(record: &Path) -> io::Result<Vec<PathBuf>> {
@@ -126,12 +153,19 @@ mod tests {
         }
 
         fn make(&self, names: &[&str]) -> Placeholders {
-            let absent = names.iter().map(|name| self.root.join(name)).collect();
+            self.make_for(Protected { absent: self.paths(names), ..Protected::default() })
+        }
+
+        fn paths(&self, names: &[&str]) -> Vec<PathBuf> {
+            names.iter().map(|name| self.root.join(name)).collect()
+        }
+
+        fn make_for(&self, protected: Protected) -> Placeholders {
             let policy = Policy {
                 access: Access::WorkspaceWrite,
                 roots: vec![self.root.clone()],
                 writable: Vec::new(),
-                protected: Protected { absent, ..Protected::default() },
+                protected,
                 masked: Vec::new(),
                 temporary: None,
                 network: Network::Off,
@@ -160,6 +194,22 @@ mod tests {
         let second = place.make(&[".git", ".idea"]);
         first.remove().unwrap();
         assert_eq!(place.names(), [".git", ".idea"]);
+        second.remove().unwrap();
+        assert_eq!((place.names(), place.records()), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn what_another_holds_absent_stays_as_long_as_it_was_found() {
+        let place = Place::new();
+        let first = place.make(&[".git", ".vscode"]);
+        // As a look finds it now: `.vscode` is there, and `.git` is a folder without hooks.
+        let second = place.make_for(Protected {
+            present: place.paths(&[".vscode"]),
+            absent: place.paths(&[".git/hooks"]),
+            ..Protected::default()
+        });
+        first.remove().unwrap();
+        assert_eq!(place.names(), [".git", ".vscode"]);
         second.remove().unwrap();
         assert_eq!((place.names(), place.records()), (Vec::new(), 0));
     }

@@ -6,7 +6,7 @@
 //! nothing else: it reads no request, starts no command and reports only in a lost supervisor's
 //! place.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -22,8 +22,10 @@ const STOP_LIMIT: Duration = Duration::from_millis(1500);
 /// The pause between two signals that make a stopped supervisor go on.
 pub(super) const WAKE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits for `supervisor` to end, and ends what is left when it did not end by itself.
-pub(super) fn stand_behind(supervisor: Pid, me: Pid) {
+/// Waits for `supervisor` to end, or to say with `over` that nothing is left of its command, and ends
+/// what is left when it did neither by itself. Its last word comes long before its end when it has
+/// mounts of its own, which the system takes down at leisure.
+pub(super) fn stand_behind(supervisor: Pid, me: Pid, over: &OwnedFd) {
     let handle = rustix::process::pidfd_open(supervisor, PidfdFlags::empty()).ok();
     let mut ordered = None;
     let status = loop {
@@ -34,10 +36,19 @@ pub(super) fn stand_behind(supervisor: Pid, me: Pid) {
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => break None,
         }
-        match ordered {
-            None if stop_requested(handle.as_ref()) => ordered = Some(Instant::now()),
-            None => {}
-            Some(since) => urge(supervisor, since, handle.as_ref()),
+        let limit = match ordered {
+            None => REAP_INTERVAL,
+            Some(since) => urge(supervisor, since),
+        };
+        // An order stays to be heard, so nobody listens for another.
+        let order = ordered.is_none().then(stdin);
+        let handle = handle.as_ref().map(OwnedFd::as_fd);
+        let [is_ordered, has_spoken, _] = hear([order, Some(over.as_fd()), handle], limit);
+        if is_ordered {
+            ordered = Some(Instant::now());
+        }
+        if has_spoken {
+            return;
         }
     };
     if status.and_then(WaitStatus::exit_status).is_none() {
@@ -45,26 +56,24 @@ pub(super) fn stand_behind(supervisor: Pid, me: Pid) {
     }
 }
 
-/// Waits for the agent's order, the supervisor's end or a while. True when it was the order.
-fn stop_requested(supervisor: Option<&OwnedFd>) -> bool {
-    let control = stdin();
-    let mut waited = vec![PollFd::new(&control, PollFlags::IN)];
-    waited.extend(supervisor.map(|handle| PollFd::new(handle, PollFlags::IN)));
-    pause(&mut waited, REAP_INTERVAL);
-    waited.first().is_some_and(|control| !control.revents().is_empty())
+/// Waits for one of these to be readable or closed, or for `limit`. Tells which of them are.
+fn hear<const N: usize>(from: [Option<BorrowedFd<'_>>; N], limit: Duration) -> [bool; N] {
+    let all = from.iter().flatten();
+    let mut waited: Vec<PollFd<'_>> = all.map(|it| PollFd::new(it, PollFlags::IN)).collect();
+    pause(&mut waited, limit);
+    let mut answers = waited.iter().map(|it| !it.revents().is_empty());
+    from.map(|it| it.is_some() && answers.next().unwrap_or_default())
 }
 
-/// Makes a supervisor that was ordered to end everything go on, or kills it when it had its time,
-/// and waits a little for its end.
-fn urge(supervisor: Pid, ordered: Instant, handle: Option<&OwnedFd>) {
+/// Makes a supervisor that was ordered to end everything go on, or kills it when it had its time.
+/// Returns how long to wait for what comes of it.
+fn urge(supervisor: Pid, ordered: Instant) -> Duration {
     if ordered.elapsed() > STOP_LIMIT {
         rustix::process::kill_process(supervisor, Signal::KILL).ok();
     } else {
         wake(supervisor);
     }
-    let mut waited: Vec<_> =
-        handle.map(|handle| PollFd::new(handle, PollFlags::IN)).into_iter().collect();
-    pause(&mut waited, WAKE_INTERVAL);
+    WAKE_INTERVAL
 }
 
 /// Makes a stopped supervisor or guard go on. The number is its own: that of a child which only
