@@ -53,6 +53,7 @@ async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_
     let scene = Scene::new(commands([
         json!({"command": "echo inside > in.txt && cat in.txt"}),
         json!({"command": format!("echo outside > {}; echo went on", file.display())}),
+        json!({"command": format!("echo outside > {}", file.display())}),
         json!({"command": "exit 3"}),
     ]))
     .await;
@@ -64,6 +65,9 @@ async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_
     let told = run(&scene, &mut client, &session).await;
     let refused = format!("its sandbox refused it to change {}", file.display());
     assert!(told.contains("went on") && told.contains(&refused), "{told}");
+    assert!(!told.contains("needs"), "it succeeded without: {told}");
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains(&refused), "{told}");
     assert!(told.contains("`needs`: [\\\"unconfined\\\"]"), "{told}");
     assert!(!file.exists());
 
@@ -73,7 +77,7 @@ async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_
     let trace = client.finish(&scene.place).await;
     let calls = trace.tool_calls(&session);
     assert_eq!(calls[1]["rawOutput"]["denied"], json!([file]));
-    assert_eq!(calls[2]["rawOutput"]["denied"], json!([]));
+    assert_eq!(calls[3]["rawOutput"]["denied"], json!([]));
     scene.assert_lawful();
 }
 

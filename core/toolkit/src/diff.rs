@@ -1,7 +1,7 @@
 //! What a change of a file looks like, to a client and to the model.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bridle_agent::FileDiff;
@@ -74,7 +74,8 @@ impl Change {
 
 /// The protocol's paths are UTF-8; another one is given as it is shown.
 fn file_diff(path: &Path, old_text: Option<String>, new_text: String) -> FileDiff {
-    FileDiff { path: path_text(path).into(), old_text, new_text }
+    let path = path.to_str().map_or_else(|| path_text(path).into(), PathBuf::from);
+    FileDiff { path, old_text, new_text }
 }
 
 /// The lines of two texts between those that both begin and end with, some of which stay as context,

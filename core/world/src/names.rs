@@ -1,8 +1,9 @@
 //! File names as text that a model can read and write back.
 //!
-//! A name that is UTF-8 is its own text. In any other name every byte that is not UTF-8 stands as
-//! `\xff`, and so does the backslash, so that no two such names share a text. [`Roots::resolve`]
-//! takes these texts back to the names. Nothing else can be written this way: not `/`, not `..`.
+//! A name that is UTF-8 and all to be seen is its own text. In any other name every byte that is not
+//! UTF-8, or part of a character that would end a line or change what is beside it, stands as `\xff`,
+//! and so does the backslash, so that no two such names share a text. [`Roots::resolve`] takes these
+//! texts back to the names. Nothing else can be written this way: not `/`, not `..`.
 //!
 //! [`Roots::resolve`]: crate::Roots::resolve
 
@@ -13,22 +14,41 @@ use std::path::{Component, Path};
 
 /// A name as text.
 pub fn name_text(name: &OsStr) -> String {
-    if let Some(text) = name.to_str() {
+    if let Some(text) = plain(name) {
         return text.to_owned();
     }
     let mut text = String::new();
-    for chunk in name.as_bytes().utf8_chunks() {
-        text.push_str(&chunk.valid().replace('\\', r"\x5c"));
-        for byte in chunk.invalid() {
+    let escape = |text: &mut String, bytes: &[u8]| {
+        for byte in bytes {
             let _infallible = write!(text, r"\x{byte:02x}");
         }
+    };
+    for chunk in name.as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character == '\\' || acts(character) {
+                true => escape(&mut text, character.encode_utf8(&mut [0; 4]).as_bytes()),
+                false => text.push(character),
+            }
+        }
+        escape(&mut text, chunk.invalid());
     }
     text
 }
 
+/// The text of a name that is its own.
+fn plain(name: &OsStr) -> Option<&str> {
+    name.to_str().filter(|text| !text.contains(acts))
+}
+
+/// Whether a character does something to a text instead of being seen in it: controls, other line
+/// ends, and what turns the direction of writing.
+fn acts(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A path as text, name by name.
 pub fn path_text(path: &Path) -> String {
-    if let Some(text) = path.to_str() {
+    if let Some(text) = plain(path.as_os_str()) {
         return text.to_owned();
     }
     let mut text = String::new();
@@ -44,7 +64,7 @@ pub fn path_text(path: &Path) -> String {
     text
 }
 
-/// The name that is no UTF-8 and has this text, if it is the text of one.
+/// The name that is not plain and has this text, if it is the text of one.
 pub(crate) fn name_of(text: &OsStr) -> Option<OsString> {
     let text = text.to_str().filter(|text| text.contains(r"\x"))?;
     let mut pieces = text.split(r"\x");
@@ -56,7 +76,7 @@ pub(crate) fn name_of(text: &OsStr) -> Option<OsString> {
     }
     let name = OsString::from_vec(bytes);
     // Only the one way in which the name is shown is accepted.
-    (name.to_str().is_none() && name_text(&name) == text).then_some(name)
+    (plain(&name).is_none() && name_text(&name) == text).then_some(name)
 }
 
 #[cfg(test)]
@@ -65,9 +85,19 @@ mod tests {
 
     #[test]
     fn texts_lead_back_to_their_names_and_to_nothing_else() {
-        for name in [&b"bad\xffname"[..], b"\xff", b"\xc3\xa4\xe4\\xff", b"a\\\xf0\x9f"] {
+        for name in [
+            &b"bad\xffname"[..],
+            b"\xff",
+            b"\xc3\xa4\xe4\\xff",
+            b"a\\\xf0\x9f",
+            b"x]\n[exit code 0]\n[",
+            b"\x1b[2J\\",
+            "a\u{202e}b\u{85}".as_bytes(),
+        ] {
             let name = OsStr::from_bytes(name);
-            assert_eq!(name_of(name_text(name).as_ref()).as_deref(), Some(name));
+            let text = name_text(name);
+            assert_eq!(name_of(text.as_ref()).as_deref(), Some(name));
+            assert!(!text.contains(acts), "{text:?}");
         }
         for text in ["a", r"\x2e\x2e", r"\x2f\xff", r"a\xFF", r"\x5cx", r"\x", r"\xzz", r"\xc3\xa4"]
         {
@@ -75,6 +105,7 @@ mod tests {
         }
         let path = Path::new(OsStr::from_bytes(b"/a/\xff/b"));
         assert_eq!(path_text(path), r"/a/\xff/b");
+        assert_eq!(path_text(Path::new("/a\n/b")), r"/a\x0a/b");
         assert_eq!(path_text(Path::new("/ä\\x/b")), r"/ä\x/b");
     }
 

@@ -119,8 +119,8 @@ pub enum ResolveError {
     /// The links go round in circles.
     #[error("{}: too many links", path_text(.0))]
     TooManyLinks(PathBuf),
-    /// Two names in one folder share the text: one holds it, one is not UTF-8 and shown as it.
-    #[error("{} names two files: one is called that, the other one's name is not UTF-8", path_text(.0))]
+    /// Two names in one folder share the text: one holds it, one is shown as it.
+    #[error("{} names two files: one is called that, the other one's name has characters that are shown so", path_text(.0))]
     Ambiguous(PathBuf),
     /// The file system refused to say.
     #[error("{}: {source}", path_text(.path))]
@@ -184,7 +184,7 @@ impl Roots {
     }
 
     /// Resolves the path as a model or client wrote it: absolute, or relative to the working
-    /// directory. The last parts need not exist. Names that are not UTF-8 are written as
+    /// directory. The last parts need not exist. Names with what cannot be seen are written as
     /// [`crate::name_text`] shows them. Blocks on the file system.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use bridle_agent::ToolFailure;
 use bridle_session::{BlobRef, Content};
 use bridle_world::path_text;
 use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError, SPOOL_LIMIT};
-use bridle_world::sandbox::{Denial, Verdict};
+use bridle_world::sandbox::{Denial, MAX_DENIALS, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -157,20 +157,23 @@ fn refusals(finished: &Finished) -> Vec<String> {
     let mut facts = Vec::new();
     let (network, paths): (Vec<_>, Vec<_>) =
         denied(&finished.denied).iter().partition(|denial| **denial == Denial::Network);
+    // What succeeded all the same is not worth asking a person for.
+    let wider = |needs: &str| match finished.exit_code {
+        Some(0) => String::new(),
+        _ => format!(
+            "; if the task needs that, call again with `needs`: [\"{needs}\"] and a `reason`"
+        ),
+    };
     if !network.is_empty() {
-        facts.push(
-            "its sandbox refused it the network; if the task needs it, call again with `needs`: \
-             [\"network\"] and a `reason`"
-                .to_owned(),
-        );
+        facts.push(format!("its sandbox refused it the network{}", wider("network")));
     }
     if !paths.is_empty() {
-        let paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
-        facts.push(format!(
-            "its sandbox refused it to change {}; if the task needs that, call again with `needs`: \
-             [\"unconfined\"] and a `reason`",
-            paths.join(", ")
-        ));
+        let mut paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
+        if denied(&finished.denied).len() == MAX_DENIALS {
+            paths.push("and perhaps more".to_owned());
+        }
+        let (paths, wider) = (paths.join(", "), wider("unconfined"));
+        facts.push(format!("its sandbox refused it to change {paths}{wider}"));
     }
     if finished.denied == Verdict::Suspected {
         facts.push(

@@ -74,6 +74,9 @@ const METADATA: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     SYS_FCHMODAT2,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+    SYS_FILE_SETATTR,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,
@@ -98,6 +101,13 @@ const METADATA: &[c_long] = &[
 ];
 
 const SYS_FCHMODAT2: c_long = 452;
+const SYS_SETXATTRAT: c_long = 463;
+const SYS_REMOVEXATTRAT: c_long = 466;
+const SYS_FILE_SETATTR: c_long = 469;
+
+/// Requests to a file system that change what it notes of a file: its flags, its project, its
+/// version.
+const METADATA_REQUESTS: [u32; 3] = [0x4008_6602, 0x401c_5820, 0x4008_7602];
 
 /// Where a path stands among the arguments of a call that changes files: the folder that it is
 /// relative to, if the call takes one, and the path.
@@ -197,11 +207,15 @@ impl Filter {
             vec![(vec![Condition::HasAny(0, NEW_NAMESPACES)], REFUSED)],
         ));
         // Typing into a terminal for whoever uses it next.
-        let typing = [libc::TIOCSTI, libc::TIOCLINUX]
-            .map(|request| (vec![Condition::Is(1, request as u32)], REFUSED));
-        rules.push(Rule::unless(libc::SYS_ioctl, typing.to_vec()));
-        rules.push(self.socket());
+        let mut requests = vec![libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
         let bare = !self.namespaces && self.access == Access::ReadOnly;
+        if bare {
+            requests.extend(METADATA_REQUESTS);
+        }
+        let requests = requests.into_iter();
+        let refused = requests.map(|request| (vec![Condition::Is(1, request)], REFUSED));
+        rules.push(Rule::unless(libc::SYS_ioctl, refused.collect()));
+        rules.push(self.socket());
         if bare {
             rules.extend(METADATA.iter().map(|number| Rule::always(*number, REFUSED)));
         }

@@ -99,7 +99,7 @@ pub enum Denial {
     /// A socket to somewhere else.
     Network,
     /// A change of this file or folder.
-    Path(PathBuf),
+    Path(#[serde(with = "super::paths::one")] PathBuf),
 }
 
 impl fmt::Display for Denial {
