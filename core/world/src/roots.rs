@@ -210,17 +210,35 @@ impl Roots {
     }
 
     /// The protected name ([`PROTECTED_NAMES`]) that a resolved path lies at or below, looking
-    /// only at the part below the root that holds it.
+    /// only at the part below the root that holds it. A folder that is one of git under another
+    /// name, or would become one, counts as `.git`. Looks at the disk.
     pub fn protected(&self, resolved: &Path) -> Option<&'static str> {
         let below = self.all().find_map(|root| resolved.strip_prefix(root).ok())?;
         let parts: Vec<&OsStr> = below.components().map(Component::as_os_str).collect();
-        PROTECTED_NAMES.into_iter().find(|name| {
+        let named = PROTECTED_NAMES.into_iter().find(|name| {
             let name: Vec<&str> = name.split('/').collect();
             parts.windows(name.len()).any(|window| {
                 window.iter().zip(&name).all(|(part, name)| part.eq_ignore_ascii_case(name))
             })
+        });
+        let mut folders = resolved.ancestors().take(parts.len() + 1);
+        let mut inner = folders.next()?;
+        named.or_else(|| {
+            let of_git = folders.any(|folder| {
+                let with = std::mem::replace(&mut inner, folder);
+                is_of_git(folder, with.file_name())
+            });
+            of_git.then_some(".git")
         })
     }
+}
+
+/// Whether a folder has most of what git needs to take it for one of its own, once there is an entry
+/// `with` in it. Git also takes one without `config`, so a folder that lacks one part counts.
+fn is_of_git(folder: &Path, with: Option<&OsStr>) -> bool {
+    const PARTS: [&str; 4] = ["HEAD", "config", "objects", "refs"];
+    let has = |name: &&str| with == Some(OsStr::new(name)) || folder.join(name).exists();
+    PARTS.iter().filter(|name| has(name)).count() >= 3
 }
 
 /// The place that an absolute path leads to.
@@ -473,6 +491,27 @@ mod tests {
         assert_eq!(protected("AGENTS.md"), None);
         assert_eq!(protected(".gitignore"), None);
         assert_eq!(protected("src/main.rs"), None);
+    }
+
+    #[test]
+    fn a_folder_of_git_is_one_under_any_name_also_before_it_is_whole() {
+        let f = fixture();
+        let protected = |text: &str| f.roots.protected(f.roots.resolve(text).unwrap().path());
+        let base = f.roots.cwd().to_owned();
+        fs_err::create_dir_all(base.join("bare/objects")).unwrap();
+        fs_err::create_dir_all(base.join("bare/refs")).unwrap();
+        assert_eq!(protected("bare/hooks/post-update"), None);
+        assert_eq!(protected("bare/HEAD"), Some(".git"));
+        fs_err::write(base.join("bare/HEAD"), "").unwrap();
+        for name in ["bare/config", "bare/hooks/post-update", "bare/objects/deep/x"] {
+            assert_eq!(protected(name), Some(".git"), "{name}");
+        }
+        assert_eq!(protected("bare.rs"), None);
+        fs_err::write(base.join("config"), "").unwrap();
+        fs_err::create_dir(base.join("refs")).unwrap();
+        assert_eq!(protected("src/main.rs"), None);
+        fs_err::create_dir(base.join("objects")).unwrap();
+        assert_eq!(protected("src/main.rs"), Some(".git"), "the root is one");
     }
 
     #[test]
