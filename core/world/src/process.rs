@@ -169,6 +169,7 @@ impl Processes {
         let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
         let launcher = Arc::new(Launcher::new(supervisor));
         let (search_path, sandbox) = (OnceCell::new(), OnceCell::new());
+        let lookout = Lookout::of_user(environment.value("HOME").map(PathBuf::from));
         let shared = Shared {
             launcher,
             shell,
@@ -177,7 +178,7 @@ impl Processes {
             search_path,
             sandbox,
             at_most: Tier::Full,
-            lookout: Lookout::default(),
+            lookout,
         };
         Self { shared: Arc::new(shared) }
     }

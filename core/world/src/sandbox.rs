@@ -12,6 +12,7 @@ pub(crate) mod denials;
 pub(crate) mod descriptors;
 mod filter;
 pub(crate) mod fork;
+mod git_config;
 mod landlock;
 pub(crate) mod listener;
 mod lookout;

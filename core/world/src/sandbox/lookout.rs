@@ -23,9 +23,18 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Finds what is protected, again and again in the same folders. Cheap to clone; clones share what
 /// they remember.
 #[derive(Clone, Debug, Default)]
-pub struct Lookout(Arc<Mutex<HashMap<PathBuf, Arc<Mutex<Memory>>>>>);
+pub struct Lookout {
+    roots: Arc<Mutex<HashMap<PathBuf, Arc<Mutex<Memory>>>>>,
+    /// The user's home, where git has configuration that counts in every repository.
+    home: Option<PathBuf>,
+}
 
 impl Lookout {
+    /// One for the user whose home this is.
+    pub(crate) fn of_user(home: Option<PathBuf>) -> Self {
+        Self { roots: Arc::default(), home }
+    }
+
     /// Finds what is protected at and below `root`, a resolved folder. A folder that cannot be
     /// read is skipped: a command of the same user cannot read it either. Blocks.
     ///
@@ -33,14 +42,14 @@ impl Lookout {
     /// When there is too much to look at all of it.
     pub fn below(&self, root: &Path) -> Result<Protected, TooManyEntries> {
         let memory = {
-            let mut roots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
             if roots.len() == MAX_ROOTS && !roots.contains_key(root) {
                 roots.clear();
             }
             Arc::clone(roots.entry(root.to_owned()).or_default())
         };
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = Protected::search(root, &mut memory);
+        let found = Protected::search(root, &mut memory, self.home.as_deref());
         memory.forget_unseen();
         found
     }
@@ -139,7 +148,7 @@ mod tests {
 
     /// A folder that has been as it is for so long that it is settled.
     fn settled(lookout: &Lookout, root: &Path) {
-        let roots = lookout.0.lock().unwrap();
+        let roots = lookout.roots.lock().unwrap();
         let mut memory = roots[root].lock().unwrap();
         memory.before.values_mut().for_each(|folder| folder.settled = true);
     }
@@ -154,7 +163,7 @@ mod tests {
         assert_eq!(lookout.below(&root).unwrap().named, Vec::<PathBuf>::new());
         // A memory that is wrong shows that it is believed.
         {
-            let roots = lookout.0.lock().unwrap();
+            let roots = lookout.roots.lock().unwrap();
             let mut memory = roots[&root].lock().unwrap();
             memory.before.get_mut(&root.join("c")).unwrap().protected.push(".envrc".into());
         }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::git_config::{Lead, Leads};
 use super::lookout::{Lookout, Memory};
 use crate::PROTECTED_NAMES;
 
@@ -77,17 +78,12 @@ impl Protected {
         Lookout::default().below(root)
     }
 
-    pub(super) fn search(root: &Path, memory: &mut Memory) -> Result<Self, TooManyEntries> {
-        Self::among(root, memory, MAX_ENTRIES)
-    }
-
-    fn among(root: &Path, memory: &mut Memory, entries: usize) -> Result<Self, TooManyEntries> {
-        let mut search = Search { root, found: Self::default(), left: entries };
-        search.walk(memory)?;
-        let kept = KEPT_ABSENT.iter().map(|name| root.join(name));
-        search.found.absent.extend(kept.filter(|path| is_absent(path)));
-        search.found.tidy();
-        Ok(search.found)
+    pub(super) fn search(
+        root: &Path,
+        memory: &mut Memory,
+        home: Option<&Path>,
+    ) -> Result<Self, TooManyEntries> {
+        Search { root, home, found: Self::default(), left: MAX_ENTRIES }.all(memory)
     }
 
     /// Adds what `other` holds.
@@ -111,12 +107,21 @@ impl Protected {
 /// One look through a folder tree.
 struct Search<'a> {
     root: &'a Path,
+    home: Option<&'a Path>,
     found: Protected,
     /// How many more entries are looked at.
     left: usize,
 }
 
 impl Search<'_> {
+    fn all(mut self, memory: &mut Memory) -> Result<Protected, TooManyEntries> {
+        self.walk(memory)?;
+        let kept = KEPT_ABSENT.iter().map(|name| self.root.join(name));
+        self.found.absent.extend(kept.filter(|path| is_absent(path)));
+        self.found.tidy();
+        Ok(self.found)
+    }
+
     fn walk(&mut self, memory: &mut Memory) -> Result<(), TooManyEntries> {
         let mut folders = vec![self.root.to_owned()];
         while let Some(path) = folders.pop() {
@@ -129,6 +134,7 @@ impl Search<'_> {
             if folder.is_git {
                 self.found.named.push(path.clone());
                 self.git_folder(&path);
+                self.led_to(&path, &path);
             }
             // What else a git folder holds is git's.
             if !folder.is_git || path == self.root {
@@ -149,11 +155,16 @@ impl Search<'_> {
 
     /// A folder of git, or the file that says where one is.
     fn git(&mut self, path: PathBuf) {
+        let work = path.parent().unwrap_or(&path).to_owned();
         if path.is_dir() && !path.is_symlink() {
             self.git_folder(&path);
+            self.led_to(&work, &path);
         } else {
             let target = pointed_to(&path);
             self.found.present.push(path);
+            if let Some(target) = &target {
+                self.led_to(&work, target);
+            }
             // One outside of the root is not writable in the first place.
             if let Some(target) = target.filter(|target| target.starts_with(self.root)) {
                 self.git_folder(&target);
@@ -189,6 +200,36 @@ impl Search<'_> {
             }
         }
         self.modules(&git.join("modules"));
+    }
+
+    /// What the configuration of a git folder, and the user's, lead to in the root from `work`.
+    fn led_to(&mut self, work: &Path, git: &Path) {
+        let mut leads = Leads::from(work, self.home);
+        let common = fs_err::read_to_string(git.join("commondir"));
+        let common = common.map_or_else(|_| git.to_owned(), |text| git.join(text.trim()));
+        leads.follow(&common.join("config"));
+        leads.follow(&git.join("config.worktree"));
+        if let Some(home) = self.home {
+            leads.follow(&home.join(".gitconfig"));
+            leads.follow(&home.join(".config/git/config"));
+        }
+        for Lead { path, is_certain } in leads.found {
+            // Where it really is, as far as it exists.
+            let real = fs_err::canonicalize(&path).or_else(|error| {
+                let name = path.file_name().ok_or(error)?;
+                Ok::<_, io::Error>(fs_err::canonicalize(path.parent().unwrap_or(&path))?.join(name))
+            });
+            let Ok(real) = real else { continue };
+            // All of the root or of the work would be too much.
+            if !real.starts_with(self.root) || work.starts_with(&real) {
+                continue;
+            }
+            if real.is_file() || (is_certain && real.is_dir()) {
+                self.found.present.push(real);
+            } else if is_certain {
+                self.found.watched.push(real);
+            }
+        }
     }
 
     /// What redirects git from `git` to another folder.
@@ -343,6 +384,34 @@ mod tests {
     }
 
     #[test]
+    fn what_configurations_of_git_lead_to_is_protected() {
+        let (_folder, root) = tree(&[
+            ".git/HEAD",
+            ".git/hooks/",
+            ".git/info/",
+            ".git/config: [core]\nhooksPath = tools/hooks\nfsmonitor = sh watch.sh\nworktree = ..\n",
+            "tools/hooks/pre-commit",
+            "watch.sh",
+            "inside.conf",
+            "other",
+        ]);
+        let (_home, home) = tree(&[]);
+        let text = format!(
+            "[include]\npath = {0}/inside.conf\npath = {0}/missing.conf\n[core]\npager = other/none\n",
+            root.display()
+        );
+        fs_err::write(home.join(".gitconfig"), text).unwrap();
+        let found = Lookout::of_user(Some(home)).below(&root).unwrap();
+        assert_eq!(
+            names(&root, &found.present),
+            [".git/config", ".git/hooks", ".git/info", "inside.conf", "tools/hooks", "watch.sh"]
+        );
+        assert!(names(&root, &found.watched).contains(&"missing.conf".to_owned()));
+        let found = Protected::below(&root).unwrap();
+        assert!(!names(&root, &found.present).contains(&"inside.conf".to_owned()));
+    }
+
+    #[test]
     fn a_submodule_is_protected_at_both_of_its_ends() {
         let mut lines = REPOSITORY.to_vec();
         lines.extend([
@@ -394,7 +463,10 @@ mod tests {
     #[test]
     fn a_look_that_cannot_be_whole_finds_nothing_at_all() {
         let (_folder, root) = tree(&["a", "b", "z/.vscode/tasks.json"]);
-        let among = |count| Protected::among(&root, &mut Memory::default(), count);
+        let among = |left| {
+            let found = Protected::default();
+            Search { root: &root, home: None, found, left }.all(&mut Memory::default())
+        };
         assert!(among(3).is_err());
         assert!(among(4).unwrap().present.contains(&root.join("z/.vscode")));
     }

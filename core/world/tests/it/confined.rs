@@ -33,7 +33,8 @@ fn rich(user: User) -> Place {
     let mut place = Place::new(user).with_repository();
     place.shell(
         "echo a >a; git add a; git commit -qm a; git init -q sub; mkdir .idea elsewhere; \
-         ln -s elsewhere .claude; rm .git/hooks/*; echo >.git/hooks/pre-commit.sample",
+         ln -s elsewhere .claude; rm .git/hooks/*; echo >.git/hooks/pre-commit.sample; \
+         git config core.hooksPath tools/hooks; mkdir -p tools/hooks",
     );
     place.policy.writable.push(place.base.join("home/cache"));
     place.look();

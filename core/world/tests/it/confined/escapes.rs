@@ -136,6 +136,8 @@ pub(super) const TRIES: &[Try] = &[
     mounts_only("git-hook-mode", "chmod +x $W/.git/hooks/pre-commit.sample"),
     mounts_only("git-attributes", "echo x >$W/.git/info/attributes"),
     mounts_only("git-commondir", "echo /x >$W/.git/commondir && rm $W/.git/commondir"),
+    mounts_only("configured-hook", "echo x >$W/tools/hooks/pre-push && rm $W/tools/hooks/pre-push"),
+    mounts_only("move-configured", "mv $W/tools $W/tools2 && mv $W/tools2 $W/tools"),
     mounts_only("sub-hook", "echo x >$W/sub/.git/hooks/pre-commit"),
     mounts_only("sub-config", "echo '# x' >>$W/sub/.git/config"),
     mounts_only(
