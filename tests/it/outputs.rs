@@ -8,10 +8,10 @@ use serde_json::json;
 use crate::scene::{Scene, call_then_done};
 
 /// How much more memory a large output may take than a small one, in KiB.
-const MARGIN: u64 = 24 * 1024;
+pub(crate) const MARGIN: u64 = 24 * 1024;
 
 /// The most memory that the agent has had, in KiB.
-fn peak(client: &Client) -> u64 {
+pub(crate) fn peak(client: &Client) -> u64 {
     let status = fs_err::read_to_string(format!("/proc/{}/status", client.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()

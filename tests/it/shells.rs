@@ -1,5 +1,5 @@
 //! Commands as a person meets them: they never wait for a person, show what they write while they
-//! run, work where their session does, and may run beside it.
+//! run, and work where their session does.
 
 use std::io::Write as _;
 
@@ -146,28 +146,80 @@ fn executable(path: &std::path::Path, text: &str) {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A job runs on while turns end; a later turn can wait for it, its end is told, and its facts are
-/// on the log.
+/// B067: the result of a command names the files of the workspace that it changed, with what they held
+/// and hold, so that an editor looks at them again.
 #[tokio::test]
-async fn a_job_runs_beside_the_turns_and_its_end_is_told() {
-    let command = "echo begun; read x <gate; exit 7";
-    let start = Answer::new().tool_call("shell", json!({"command": command, "background": true}));
-    let wait = Answer::new().tool_call("job", json!({"action": "wait", "timeout_s": 600}));
-    let script = Script::new().reply(start).reply(Answer::new().text("it runs"));
-    let scene = Scene::new(script.reply(wait).reply(Answer::new().text("it has ended"))).await;
-    let gate = scene.place.workspace().join("gate");
-    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+async fn what_a_command_changed_is_shown_with_its_result() {
+    let command = "sed -i s/old/new/ changed; rm gone; echo made >made; head -c 9 /dev/zero >data";
+    for (command, status) in
+        [(command.to_owned(), "completed"), (format!("{command}; false"), "failed")]
+    {
+        let scene = Scene::new(call_then_done("shell", json!({"command": command}))).await;
+        scene.place.write("changed", "the old\n");
+        scene.place.write("gone", "was here\n");
+        scene.place.write("kept", "old\n");
+        let (mut client, session) = scene.session().await;
+        client.prompt(&session, "go").await.ok();
+        let trace = client.finish(&scene.place).await;
+        let call = trace.tool_calls(&session).remove(0);
+        assert_eq!(call["status"], status);
+        let root = fs_err::canonicalize(scene.place.workspace()).unwrap();
+        let path = |name: &str| json!(root.join(name));
+        let mut named: Vec<_> =
+            call["locations"].as_array().unwrap().iter().map(|at| &at["path"]).collect();
+        named.sort_by_key(|path| path.to_string());
+        assert_eq!(named, ["changed", "data", "gone", "made"].map(path).iter().collect::<Vec<_>>());
+        let content = call["content"].as_array().unwrap();
+        let diff = |name: &str| {
+            content.iter().find(|part| part["type"] == "diff" && part["path"] == path(name))
+        };
+        let texts =
+            |name: &str| diff(name).map(|diff| (diff["oldText"].clone(), diff["newText"].clone()));
+        assert_eq!(texts("changed"), Some((json!("the old\n"), json!("the new\n"))));
+        assert_eq!(texts("gone"), Some((json!("was here\n"), json!(""))));
+        assert_eq!(texts("made"), Some((Value::Null, json!("made\n"))));
+        assert_eq!(texts("data"), None);
+        assert!(
+            content.iter().any(|part| part["type"] == "content"),
+            "the output is gone: {content:?}"
+        );
+    }
+}
+
+/// S10: sequences that would make a terminal do something, in output and in names of files.
+#[tokio::test]
+async fn escape_sequences_are_shown_as_text_or_not_at_all() {
+    let name = "\u{1b}]0;owned\u{7}\u{1b}[2Jred\u{9b}31m";
+    let command =
+        "ls; printf '\\033]52;c;eA==\\007\\033[2Jcleared\\n'; printf '\\302\\23331mmore\\n'";
+    let calls = Answer::new()
+        .tool_call("shell", json!({"command": command}))
+        .tool_call("read", json!({"path": name}))
+        .tool_call("write", json!({"path": format!("{name}2"), "content": "x"}))
+        .tool_call("list", json!({}));
+    let scene = Scene::new(Script::new().reply(calls).reply(Answer::new().text("done"))).await;
+    scene.place.write(name, "text");
     let (mut client, session) = scene.session().await;
-    assert_eq!(client.prompt(&session, "go").await.stop_reason(), "end_turn");
-    assert!(scene.last_results().contains("Runs in the background as job-"));
-    let turn = client.begin_prompt(&session, "and now?").await;
-    tokio::task::spawn_blocking(move || fs_err::write(gate, "go\n").unwrap()).await.unwrap();
-    assert_eq!(client.reply(&turn).await.stop_reason(), "end_turn");
-    let results = scene.last_results();
-    assert!(results.contains("begun\\n[exit code 7]"), "{results}");
+    client.prompt(&session, "go").await.ok();
     let trace = client.finish(&scene.place).await;
-    assert!(trace.text(&session).contains("A background command ended with code 7."), "{trace}");
-    let kinds = ["job/started", "job/ended"].map(|kind| scene.events(&session, kind).len());
-    assert_eq!(kinds, [1, 1]);
-    scene.assert_lawful();
+    let asked = trace.calls("session/request_permission");
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    let asked = asked.into_iter().map(|ask| ask["params"]["toolCall"].clone());
+    for mut shown in trace.tool_calls(&session).into_iter().chain(asked) {
+        // What the model sent and the paths themselves are data.
+        for data in ["rawInput", "rawOutput", "locations"] {
+            shown.as_object_mut().unwrap().remove(data);
+        }
+        for part in shown["content"].as_array_mut().into_iter().flatten() {
+            part.as_object_mut().unwrap().remove("path");
+        }
+        let shown = shown.to_string();
+        let control = |character: char| character == '\u{9b}';
+        assert!(
+            !shown.contains("\\u001b") && !shown.contains("\\u0007") && !shown.contains(control),
+            "{shown}"
+        );
+    }
+    assert!(scene.requests().pop().unwrap()["messages"].to_string().contains("cleared"));
+    assert!(!trace.stderr().contains('\u{1b}'), "{}", trace.stderr());
 }

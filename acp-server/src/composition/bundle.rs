@@ -40,6 +40,7 @@ pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::M
             "writable": settings.sandbox.writable,
         }),
         "apply_patch" => return Row { disabled: !settings.apply_patch, ..row },
+        "terminal" => return Row { disabled: !settings.terminal, ..row },
         "driver" => json!({
             "mode": settings.mode,
             "modes": modes,

@@ -104,14 +104,18 @@ async fn full_access_is_offered_only_when_the_user_enabled_it() {
 }
 
 #[tokio::test]
-async fn the_patch_tool_is_offered_only_when_the_user_enabled_it() {
+async fn optional_tools_are_offered_only_when_the_user_enabled_them() {
     let home = tempfile::tempdir().unwrap();
-    for (config, state) in [("", RowState::Disabled), ("apply_patch = true\n", RowState::Active)] {
+    for (config, state) in
+        [("", RowState::Disabled), ("apply_patch = true\nterminal = true\n", RowState::Active)]
+    {
         fs_err::write(home.path().join("config.toml"), config).unwrap();
         let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
         let parts = app.session_parts().await;
-        let part = parts.iter().find(|part| part.id == "apply_patch").unwrap();
-        assert_eq!(part.state, state, "{config}");
+        for tool in ["apply_patch", "terminal"] {
+            let part = parts.iter().find(|part| part.id == tool).unwrap();
+            assert_eq!(part.state, state, "{tool}: {config}");
+        }
         app.close().await;
     }
 }

@@ -28,6 +28,7 @@ pub(super) enum Setting {
     Mode(Mode),
     FullAccess(bool),
     ApplyPatch(bool),
+    Terminal(bool),
     IdleTimeout(u32),
     Thinking(Effort),
     Fallback(String),
@@ -161,13 +162,14 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 14] = [
+const ROOT_KEYS: [&str; 15] = [
     "model",
     "thinking",
     "fallback",
     "mode",
     "full_access",
     "apply_patch",
+    "terminal",
     "ca_file",
     "budget",
     "idle_timeout_s",
@@ -219,6 +221,7 @@ impl Reader<'_> {
                 "mode" => self.text_value("mode", value, values::mode),
                 "full_access" => self.flag("full_access", value, Setting::FullAccess),
                 "apply_patch" => self.flag("apply_patch", value, Setting::ApplyPatch),
+                "terminal" => self.flag("terminal", value, Setting::Terminal),
                 "idle_timeout_s" => self.number("idle_timeout_s", value, Setting::IdleTimeout),
                 "budget" => self.budget(value),
                 "models" => self.models(value),

@@ -86,6 +86,7 @@ struct Winners {
     mode: Option<(Mode, Source)>,
     full_access: Option<(bool, Source)>,
     apply_patch: Option<(bool, Source)>,
+    terminal: Option<(bool, Source)>,
     ca_file: Option<(PathBuf, Source)>,
     at_most: Option<(Tier, Source)>,
     writable: Vec<(PathBuf, Source)>,
@@ -108,6 +109,7 @@ impl Winners {
             Setting::Mode(mode) => self.mode = Some((mode, source)),
             Setting::FullAccess(flag) => self.full_access = Some((flag, source)),
             Setting::ApplyPatch(flag) => self.apply_patch = Some((flag, source)),
+            Setting::Terminal(flag) => self.terminal = Some((flag, source)),
             Setting::CaFile(path) => self.ca_file = Some((path, source)),
             Setting::SandboxTier(tier) => self.at_most = Some((tier, source)),
             Setting::Writable(path) => self.writable.push((path, source)),
@@ -190,6 +192,7 @@ impl Winners {
             mode,
             full_access,
             apply_patch: self.apply_patch.as_ref().is_some_and(|(flag, _)| *flag),
+            terminal: self.terminal.as_ref().is_some_and(|(flag, _)| *flag),
             budget: budget.collect(),
             permissions: self.permissions(),
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
@@ -220,7 +223,12 @@ impl Winners {
     /// The rows of what is one value each.
     fn plain_rows(self, mode: Mode) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (key, flag) in [("full_access", self.full_access), ("apply_patch", self.apply_patch)] {
+        let flags = [
+            ("full_access", self.full_access),
+            ("apply_patch", self.apply_patch),
+            ("terminal", self.terminal),
+        ];
+        for (key, flag) in flags {
             rows.extend(flag.map(|(flag, source)| row(key, flag.to_string(), source)));
         }
         rows.extend(self.mode.map(|(_, source)| row("mode", mode.id().to_owned(), source)));

@@ -48,6 +48,8 @@ pub struct Settings {
     pub full_access: bool,
     /// Whether models are offered the tool `apply_patch`.
     pub apply_patch: bool,
+    /// Whether models are offered the tool `terminal`.
+    pub terminal: bool,
     /// How commands are confined.
     pub sandbox: SandboxSettings,
     /// How long a model provider may send nothing, pings included, before a request is given up.

@@ -137,6 +137,7 @@ impl Driver {
             tracing::error!(%error, "repair failed");
             self.notice(NoticeLevel::Error, "The session could not be repaired", None).await;
         }
+        self.inbox = Inbox::left(&self.recorder.session().state().inbox.messages);
         self.tell_lost_jobs(lost).await;
         while !self.control.closing().is_cancelled() {
             self.take_back_cancelled().await;

@@ -137,8 +137,8 @@ pub struct Grant {
     confinement: Confinement,
 }
 
-/// How a command that may run is confined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a command that may run is confined, strictest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Confinement {
     /// It changes nothing, and has no network.
     ReadOnly,

@@ -165,7 +165,8 @@ pub fn transcript(session: &Session) -> Vec<Entry<'_>> {
     if let Some(partial) = &session.state().partial {
         reading.push_at(end, time, Shown::Unsettled(partial));
     }
-    for message in &session.state().inbox.messages {
+    let waiting = session.state().inbox.messages.iter();
+    for message in waiting.filter(|message| message.source == UserSource::Human) {
         reading.push_at(end, time, Shown::Queued(message));
     }
     reading.entries

@@ -4,12 +4,12 @@
 //! It only adds: nothing that is in the log is touched, and nothing is run again. What it adds
 //! follows from the log alone, so two programs that repair the same log agree.
 
-use crate::content::{Block, Content, TimedBlock};
+use crate::content::{Block, Content, TimedBlock, UserSource};
 use crate::event::Draft;
 use crate::state::{OpenCall, SessionState};
 use crate::vocabulary::{
     AssistantMessage, AssistantPartial, CompactionEnd, CompactionOutcome, InboxSpliced, JobEnded,
-    JobOutcome, StepEnd, ToolErrorCode, ToolResult, TurnEnd, TurnEndReason,
+    JobOutcome, StepEnd, ToolErrorCode, ToolResult, TurnEnd, TurnEndReason, UserMessage,
 };
 
 const NOT_STARTED: &str = "This call was not run: Bridle was stopped before it began. \
@@ -58,13 +58,16 @@ pub(crate) fn settle(state: &SessionState) -> Vec<Draft> {
     drafts
 }
 
-/// Nobody has read what is still queued.
+/// Nobody has read what a person has queued, and nobody waits for it any more. What Bridle itself
+/// has to tell the model stays true and waits on, but it tells of this session and of no fork.
 fn discarded(state: &SessionState) -> Option<InboxSpliced> {
     let reason = match state.cut_by_fork {
         true => InboxSpliced::DISCARDED_BY_FORK,
         false => InboxSpliced::DISCARDED_BY_RESTART,
     };
-    let removed: Vec<_> = state.inbox.messages.iter().map(|message| message.id.clone()).collect();
+    let goes = |message: &&UserMessage| state.cut_by_fork || message.source == UserSource::Human;
+    let queued = state.inbox.messages.iter();
+    let removed: Vec<_> = queued.filter(goes).map(|message| message.id.clone()).collect();
     (!removed.is_empty()).then(|| InboxSpliced::removed(removed, reason))
 }
 

@@ -182,7 +182,7 @@ impl Session {
 
     /// What must be appended so that the log is at rest, in this order: `log/gap` for events that
     /// were found lost, what [`Session::settle`] says, `turn/end`, and the end of whatever else
-    /// was left open: a compaction, jobs, queued input. Empty for a log at rest. Deterministic;
+    /// was left open: a compaction, jobs, what a person has queued. Empty for a log at rest. Deterministic;
     /// append the drafts with [`Session::last_time`].
     pub fn repair(&self) -> Vec<Draft> {
         repair::repair(&self.state)

@@ -19,8 +19,8 @@ use bridle_store::BlobStore;
 use bridle_world::Roots;
 use bridle_world::files::Files;
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -123,7 +123,7 @@ impl<A: FileArguments> Tool for FileTool<A> {
     }
 
     fn render(&self, value: &Value) -> Vec<Content> {
-        A::Value::deserialize(value).map_or_else(|_| not_of_the_schema(value), |v| A::contents(&v))
+        render(value, A::contents)
     }
 
     async fn plan(
@@ -156,15 +156,11 @@ impl<A: FileArguments> Tool for FileTool<A> {
 /// What the model reads of a value of this type.
 pub(crate) fn render<V: DeserializeOwned>(
     value: &Value,
-    text: impl FnOnce(&V) -> String,
+    contents: impl FnOnce(&V) -> Vec<Content>,
 ) -> Vec<Content> {
+    // The driver has checked a value, so the second is only for what a schema cannot say.
     V::deserialize(value)
-        .map_or_else(|_| not_of_the_schema(value), |value| vec![Content::text(text(&value))])
-}
-
-/// The driver has checked a value, so this is only for what a schema cannot say.
-fn not_of_the_schema(value: &Value) -> Vec<Content> {
-    vec![Content::text(value.to_string())]
+        .map_or_else(|_| vec![Content::text(value.to_string())], |value| contents(&value))
 }
 
 /// A value as the driver takes it.

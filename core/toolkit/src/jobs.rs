@@ -2,7 +2,8 @@
 //!
 //! `shell` starts them, the tool `job` looks after them. Each is on the log (`job/started`,
 //! `job/ended`); when one ends, the person is told and the model reads it before its next step. Of
-//! its output the beginning and the end are kept, in memory only.
+//! its output memory keeps the beginning and the end; the whole grows in a file without a name,
+//! which becomes a blob when the model looks at a job that has ended.
 
 mod tool;
 
@@ -15,13 +16,16 @@ use bridle_compose::{ActivateError, Clock, Plugin, ServiceKey, Setup, TaskSet};
 use bridle_session::{
     Content, JobEnded, JobId, JobOutcome, JobStarted, MessageId, UserMessage, UserSource,
 };
+use bridle_store::BlobStore;
 use bridle_world::process::{Capture, CommandSpec, Finished, Processes, Running};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::shell::clean::clean;
 use crate::shell::report;
+use crate::shell::spool::{Kept, Spool};
 use crate::target::one_line;
 
 /// How many jobs of a session may run at once.
@@ -29,6 +33,10 @@ const MAX_RUNNING: usize = 8;
 
 /// How many jobs that have ended are remembered with their output.
 const MAX_ENDED: usize = 16;
+
+/// How many jobs of a session have a file for the whole of their output, each up to the limit of
+/// one. A new job takes the place of the one that has ended first.
+const MAX_SPOOLS: usize = MAX_RUNNING;
 
 /// Puts the jobs of a session into its scope, and the tool that looks after them. Closing the row
 /// ends every job and awaits it.
@@ -38,7 +46,7 @@ pub(crate) struct JobsPlugin;
 impl Plugin for JobsPlugin {
     const NAME: &'static str = "jobs";
     type Config = ();
-    type Needs = (Arc<AgentHandle>, Arc<dyn Clock>);
+    type Needs = (Arc<AgentHandle>, Arc<dyn Clock>, Arc<dyn BlobStore>);
 
     fn provides() -> Vec<ServiceKey> {
         vec![ServiceKey::of::<Jobs>()]
@@ -47,12 +55,13 @@ impl Plugin for JobsPlugin {
     async fn activate(
         &self,
         (): (),
-        (agent, clock): Self::Needs,
+        (agent, clock, blobs): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
         let jobs = Arc::new(Jobs {
             agent,
             clock,
+            blobs,
             tasks: setup.scope().tasks().clone(),
             closing: setup.token().clone(),
             all: Mutex::default(),
@@ -71,6 +80,7 @@ impl Plugin for JobsPlugin {
 pub(crate) struct Jobs {
     agent: Arc<AgentHandle>,
     clock: Arc<dyn Clock>,
+    blobs: Arc<dyn BlobStore>,
     tasks: TaskSet,
     /// Cancelled when the session is closed: ends every job.
     closing: CancellationToken,
@@ -87,6 +97,10 @@ pub(crate) struct Job {
     state: watch::Sender<JobState>,
     /// Up to where the model has read the output.
     read: Mutex<u64>,
+    /// Until it becomes a blob, is not needed, or a newer job takes its place.
+    spool: Mutex<Option<Spool>>,
+    /// What became of the whole, once the model has looked at it.
+    kept: OnceCell<Kept>,
 }
 
 /// What the call that started a job yields.
@@ -120,6 +134,9 @@ impl Jobs {
                  `job` first."
             )));
         }
+        self.make_room();
+        let spool = Spool::of(Arc::clone(&self.blobs)).await;
+        let spec = CommandSpec { spool: spool.file.clone(), ..spec };
         let job = Arc::new(Job {
             // Short enough for a model to repeat, random enough for the life of a session.
             id: JobId::new(format!("job-{:06x}", uuid::Uuid::new_v4().as_u128() & 0xff_ffff)),
@@ -128,6 +145,8 @@ impl Jobs {
             token: self.closing.child_token(),
             state: watch::Sender::default(),
             read: Mutex::default(),
+            spool: Mutex::new(Some(spool)),
+            kept: OnceCell::new(),
         });
         let running = begin(processes, spec, token).await?;
         let started = JobStarted { id: job.id.clone(), title: job.title.clone() };
@@ -152,9 +171,12 @@ impl Jobs {
         if let Err(error) = self.agent.record_job(JobFact::Ended(ended)) {
             tracing::warn!(%error, job = job.id.as_str(), "the end of a job is not on the log");
         }
-        // Who waits for it reads it there.
-        if job.state.receiver_count() == 0 && !self.closing.is_cancelled() {
+        // Who waits for it reads it there; what closes the session waits, and reads nothing.
+        if job.state.receiver_count() == 0 || self.closing.is_cancelled() {
             self.tell(&job, &end);
+        }
+        if end.as_ref().is_ok_and(|finished| finished.output.omitted_bytes() == 0) {
+            job.take_spool();
         }
         job.state.send_modify(|state| {
             if let Ok(finished) = &end {
@@ -166,13 +188,14 @@ impl Jobs {
 
     /// Lets the model know before its next step.
     fn tell(&self, job: &Job, end: &End) {
-        let text = format!(
-            "The background job {} (`{}`) has ended: {}. Its output: `job` with the action \
-             \"output\".",
-            job.id,
-            job.title,
-            job.end(end).join("; ")
-        );
+        let output = match self.closing.is_cancelled() {
+            true => {
+                "The session was closed, so its output is gone; start it again if it is needed."
+            }
+            false => "Its output: `job` with the action \"output\".",
+        };
+        let (id, title, end) = (&job.id, &job.title, job.end(end).join("; "));
+        let text = format!("The background job {id} (`{title}`) has ended: {end}. {output}");
         let told = self.agent.inject(UserMessage {
             id: MessageId::new(format!("{}-ended", job.id)),
             content: vec![Content::text(text)],
@@ -192,6 +215,19 @@ impl Jobs {
             all.remove(oldest);
         }
         all.push(job);
+    }
+
+    /// Lets files of jobs that have ended go until there is room for that of another, oldest first.
+    fn make_room(&self) {
+        let all = self.lock();
+        let mut held = all.iter().filter(|job| job.has_spool()).count();
+        for job in all.iter().filter(|job| !job.runs() && job.has_spool()) {
+            if held < MAX_SPOOLS {
+                return;
+            }
+            job.take_spool();
+            held -= 1;
+        }
     }
 
     fn find(&self, id: &str) -> Option<Arc<Job>> {
@@ -277,16 +313,36 @@ impl Job {
         }
     }
 
+    fn take_spool(&self) -> Option<Spool> {
+        self.spool.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn has_spool(&self) -> bool {
+        self.spool.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// What became of the whole of its output.
+    async fn kept(&self, finished: &Finished) -> &Kept {
+        let keep = async || match self.take_spool() {
+            Some(spool) => spool.kept(finished).await,
+            None if finished.output.omitted_bytes() == 0 => Ok(None),
+            None => Err("newer jobs took its place".to_owned()),
+        };
+        self.kept.get_or_init(keep).await
+    }
+
     /// The output since the last look.
     fn unread(&self) -> (JobState, String) {
         let state = self.state.borrow().clone();
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let since = state.output.since(*read);
         *read = since.next;
-        let text = crate::shell::clean::clean(&since.text);
+        let text = clean(&since.text);
+        let later =
+            if state.end.is_none() { "; the whole can be read once it has ended" } else { "" };
         let text = match since.omitted {
             0 => text,
-            omitted => format!("[... {omitted} bytes omitted ...]\n{text}"),
+            omitted => format!("[... {omitted} bytes omitted{later} ...]\n{text}"),
         };
         (state, text)
     }

@@ -24,6 +24,7 @@ mod sandbox;
 mod search;
 mod shell;
 mod target;
+mod terminal;
 #[cfg(test)]
 mod testing;
 mod todo;
@@ -49,6 +50,7 @@ use read::ReadPlugin;
 use sandbox::SandboxPlugin;
 use search::SearchArguments;
 use shell::ShellPlugin;
+use terminal::TerminalPlugin;
 use todo::TodoPlugin;
 use write::WriteArguments;
 
@@ -77,6 +79,7 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(JobsPlugin)
         .with(SandboxPlugin)
         .with(ShellPlugin)
+        .with(TerminalPlugin)
         .with(TodoPlugin)
         .with(ExitPlanPlugin)
         .with(AskUserPlugin)

@@ -6,7 +6,7 @@
 pub(crate) mod clean;
 mod early;
 pub(crate) mod report;
-mod spool;
+pub(crate) mod spool;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Display, Grant, PlannedCall, PreStep, Sandboxing, Tool, ToolContext, ToolFailure,
-    ToolKind, ToolOutcome,
+    Access, Confinement, Display, Grant, PlannedCall, PreStep, Sandboxing, Tool, ToolContext,
+    ToolFailure, ToolKind, ToolOutcome,
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
@@ -31,7 +31,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::arguments::{Arguments, peek, value_schema};
-use crate::file_tool::to_value;
+use crate::file_tool::{render, to_value};
 use crate::jobs::{Begun, Jobs};
 use crate::sandbox::CommandSandbox;
 use crate::target::{fenced, one_line};
@@ -41,7 +41,7 @@ use report::Report;
 use spool::Spool;
 
 /// How much of the latest output is shown while the command runs, in bytes.
-const LIVE_LIMIT: usize = 4 * 1024;
+pub(crate) const LIVE_LIMIT: usize = 4 * 1024;
 
 const DESCRIPTION: &str = "\
 Runs a command with bash (sh where there is none) in the working directory and returns its output \
@@ -103,9 +103,19 @@ pub(crate) struct ShellArguments {
 /// What a command may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Need {
+pub(crate) enum Need {
     Network,
     Unconfined,
+}
+
+impl Need {
+    /// What a shell has that was granted this.
+    pub(crate) fn confinement(self) -> Confinement {
+        match self {
+            Self::Network => Confinement::Workspace { network: true },
+            Self::Unconfined => Confinement::Unconfined,
+        }
+    }
 }
 
 impl Arguments for ShellArguments {
@@ -141,12 +151,10 @@ impl Tool for Shell {
     }
 
     fn render(&self, value: &Value) -> Vec<Content> {
-        match Yield::deserialize(value) {
-            Ok(Yield::Ended(report)) => vec![report.content()],
-            Ok(Yield::Begun(job)) => vec![Content::text(job.text())],
-            // The driver has checked the value, so this is for what a schema cannot say.
-            Err(_) => vec![Content::text(value.to_string())],
-        }
+        render(value, |value: &Yield| match value {
+            Yield::Ended(report) => vec![report.content()],
+            Yield::Begun(job) => vec![Content::text(job.text())],
+        })
     }
 
     async fn plan(
@@ -279,7 +287,7 @@ async fn over(
     spool: Spool,
     mut display: Display,
 ) -> Result<ToolOutcome, ToolFailure> {
-    let report = Report::of(finished, timeout, spool.kept(finished).await);
+    let report = Report::of(finished, timeout, &spool.kept(finished).await);
     let text = report.text();
     display.text = Some(fenced("", &text));
     display.raw_output = Some(to_value(&report.facts)?);

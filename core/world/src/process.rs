@@ -2,7 +2,7 @@
 //!
 //! The one place of the agent from which processes start.
 //! Each command gets a supervisor of its own (`supervisor`), an allow-listed environment, no
-//! terminal and no input. A call is over when the command's own process has ended, never when its
+//! terminal (unless it is a shell for one) and no input. A call is over when the command's own process has ended, never when its
 //! output does: a background process that holds the pipe is given a moment and then ended.
 
 mod call;
@@ -12,6 +12,7 @@ mod environment;
 mod launcher;
 mod login;
 mod spool;
+mod terminal;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,10 +29,11 @@ pub use credential::{CredentialError, run_for_credential};
 pub use environment::Environment;
 pub use login::SearchPath;
 pub use spool::{SPOOL_LIMIT, Spooled};
+pub use terminal::Terminal;
 
 use crate::sandbox::altered::{Altered, Snapshot};
 use crate::sandbox::confine::Confinement;
-use crate::sandbox::{Lookout, Policy, PutAside, Sandbox, Tier, Verdict};
+use crate::sandbox::{Denial, Lookout, Policy, PutAside, Sandbox, Tier, Verdict};
 use crate::supervisor::protocol::Request;
 use launcher::Launcher;
 
@@ -234,19 +236,64 @@ impl Processes {
         spec: CommandSpec,
         token: &CancellationToken,
     ) -> Result<Option<Running>, ProcessError> {
-        let confinement = match spec.confinement {
+        let Some(request) = self.request(spec.cwd, spec.confinement, token).await? else {
+            return Ok(None);
+        };
+        let arguments = vec![OsString::from("-c"), spec.command.into()];
+        let running = self.begin(Request { arguments, ..request }).await?;
+        Ok(Some(Running { timeout: spec.timeout, spool: spec.spool, ..running }))
+    }
+
+    /// Starts an interactive bash with a terminal of its own; `None` as for [`Processes::start`]. What
+    /// it writes comes out of the terminal and is not captured.
+    ///
+    /// # Errors
+    /// As for [`Processes::run`].
+    ///
+    /// # Cancel safety
+    /// As for [`Processes::run`].
+    pub async fn terminal(
+        &self,
+        cwd: PathBuf,
+        confinement: Option<Policy>,
+        token: &CancellationToken,
+    ) -> Result<Option<(Running, Terminal)>, ProcessError> {
+        let Some(request) = self.request(cwd, confinement, token).await? else { return Ok(None) };
+        let (terminal, path) = Terminal::open().map_err(call::failure)?;
+        let request = Request {
+            program: "/bin/bash".into(),
+            // Nothing of a person's own: no profile, no history of keys, no editing of lines.
+            arguments: ["--noprofile", "--norc", "--noediting", "-i"].map(Into::into).into(),
+            terminal: Some(path),
+            ..request
+        };
+        Ok(Some((self.begin(request).await?, terminal)))
+    }
+
+    /// What all commands have in common: the shell, without arguments yet.
+    async fn request(
+        &self,
+        cwd: PathBuf,
+        policy: Option<Policy>,
+        token: &CancellationToken,
+    ) -> Result<Option<Request>, ProcessError> {
+        let confinement = match policy {
             Some(policy) => Some(self.confinement(policy).await?),
             None => None,
         };
         let Some(path) = self.search_path(token).await else { return Ok(None) };
         let environment = self.shared.environment.clone().with("PATH", &path.value);
-        let request = Request {
+        Ok(Some(Request {
             program: self.shared.shell.into(),
-            arguments: vec![OsString::from("-c"), spec.command.into()],
-            cwd: spec.cwd.into(),
+            arguments: Vec::new(),
+            cwd: cwd.into(),
             environment: with_temporary(environment, confinement.as_ref()).variables().to_vec(),
             confinement,
-        };
+            terminal: None,
+        }))
+    }
+
+    async fn begin(&self, request: Request) -> Result<Running, ProcessError> {
         let before = match request.confinement.clone() {
             Some(confinement) => Some(blocking(move || confinement.snapshot()).await?),
             None => None,
@@ -254,7 +301,7 @@ impl Processes {
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.launcher, request, clock).await?;
         let lookout = self.shared.lookout.clone();
-        Ok(Some(Running { call, timeout: spec.timeout, spool: spec.spool, before, lookout }))
+        Ok(Running { call, timeout: None, spool: None, before, lookout })
     }
 
     /// Ends the launcher, which stays between commands, and waits for its end if that comes soon.
@@ -308,6 +355,7 @@ impl Processes {
             cwd: cwd.into(),
             environment: environment.variables().to_vec(),
             confinement: Some(confinement),
+            terminal: None,
         };
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.launcher, request, clock).await?;
@@ -357,6 +405,11 @@ impl Running {
     /// Cancel safe.
     pub async fn started(&mut self) -> Result<(), ProcessError> {
         self.call.started().await
+    }
+
+    /// Has `told` hear of each thing that the policy refuses, before whoever asked for it hears that.
+    pub fn on_denial(&mut self, told: impl FnMut(&Denial) + Send + 'static) {
+        self.call.on_denial(Box::new(told));
     }
 
     /// Follows the command to its end, as [`Processes::run`] does.

@@ -25,6 +25,7 @@ mod protected;
 mod seatbelt;
 mod secrets;
 mod temporary;
+pub(crate) mod terminal;
 mod view;
 
 pub use aside::PutAside;

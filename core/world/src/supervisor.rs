@@ -15,15 +15,18 @@ pub(crate) mod tree;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::stdio::stdin;
 
 use crate::plant::Plant;
+use crate::sandbox;
 use crate::sandbox::fork::Fork;
 use crate::sandbox::placeholders::Placeholders;
 use confined::Handover;
@@ -129,7 +132,10 @@ fn receive() -> std::io::Result<Request> {
 fn start(request: &Request, output: OwnedFd) -> Result<(Pid, Option<Handover>), (Step, String)> {
     let setup = |error: std::io::Error| (Step::Setup, error.to_string());
     let errors = output.try_clone().map_err(setup)?;
-    let lock = confined::enter(request.confinement.as_ref())?;
+    // The command may have no path to it.
+    let terminal = request.terminal.as_ref().map(|path| open_terminal(path.as_ref()));
+    let terminal = terminal.transpose().map_err(setup)?;
+    let lock = confined::enter(request.confinement.as_ref(), terminal.as_ref())?;
     // Entered here and not by the child: its error would be that of a missing program.
     std::env::set_current_dir(&request.cwd)
         .map_err(|error| (Step::WorkingDirectory, error.to_string()))?;
@@ -137,11 +143,21 @@ fn start(request: &Request, output: OwnedFd) -> Result<(Pid, Option<Handover>), 
     command
         .args(&request.arguments)
         .env_clear()
-        .envs(request.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(output))
-        .stderr(Stdio::from(errors))
-        .process_group(0);
+        .envs(request.environment.iter().map(|(name, value)| (name, value)));
+    match terminal {
+        None => command
+            .stdin(Stdio::null())
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::from(errors))
+            .process_group(0),
+        Some(terminal) => {
+            sandbox::terminal::take(&mut command);
+            command
+                .stdin(Stdio::from(terminal.try_clone().map_err(setup)?))
+                .stdout(Stdio::from(terminal.try_clone().map_err(setup)?))
+                .stderr(Stdio::from(terminal))
+        }
+    };
     let handover = lock.map(|lock| lock.turn_in(&mut command)).transpose().map_err(setup)?;
     let (child, handover) = confined::started(command.spawn(), handover)?;
     let main = i32::try_from(child.id())
@@ -149,6 +165,12 @@ fn start(request: &Request, output: OwnedFd) -> Result<(Pid, Option<Handover>), 
         .and_then(Pid::from_raw)
         .ok_or_else(|| (Step::Setup, "the command has no process number".to_owned()))?;
     Ok((main, handover))
+}
+
+/// Opens a terminal without making it that of this process.
+fn open_terminal(path: &Path) -> std::io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
 /// Tells the agent.

@@ -282,11 +282,12 @@ impl Driver {
             State::Refused(failure) => failed(*failure),
             State::Running(running) => {
                 let runs_command = running.runs_command();
-                let finished = self.finish(running, batch.token).await;
+                let (mut outcome, content) = self.finish(running, batch.token).await;
                 if runs_command {
-                    self.keep_changed(batch.token).await?;
+                    let shown = self.keep_changed(batch.token).await?;
+                    shown.show(&mut outcome, &slot.display);
                 }
-                finished
+                (outcome, content)
             }
         };
         self.settle_call(&slot.call, slot.display, outcome, content, batch).await

@@ -42,6 +42,16 @@ impl Inbox {
         self.0.iter().any(|waiting| waiting.queue == InputQueue::NextStep)
     }
 
+    /// What a session that was left has to tell its model still.
+    pub(super) fn left(messages: &[UserMessage]) -> Self {
+        let waiting = |message: &UserMessage| Waiting {
+            message: message.clone(),
+            queue: InputQueue::NextStep,
+            epoch: None,
+        };
+        Self(messages.iter().map(waiting).collect())
+    }
+
     fn remove(&mut self, id: &MessageId) {
         self.0.retain(|waiting| waiting.message.id != *id);
     }
@@ -121,19 +131,12 @@ impl Driver {
         self.answer_cancelled(cancelled).await;
     }
 
-    /// Empties the inbox when the driver ends, and answers what somebody waits for.
+    /// Answers all that somebody waits for when the driver ends. What Bridle itself has to say is
+    /// said before the next step, in whatever process that is.
     pub(super) async fn take_back_all(&mut self) {
-        let waiting = std::mem::take(&mut self.inbox.0);
-        if waiting.is_empty() {
-            return;
-        }
-        self.unqueue(
-            waiting.iter().map(|waiting| waiting.message.id.clone()).collect(),
-            "cancelled",
-        );
-        for waiting in waiting.into_iter().filter(|waiting| waiting.epoch.is_some()) {
-            self.end(waiting.message.id, TurnOutcome::Cancelled).await;
-        }
+        let waiting = self.inbox.0.iter().filter(|waiting| waiting.epoch.is_some());
+        let ids = waiting.map(|waiting| waiting.message.id.clone()).collect();
+        self.answer_cancelled(ids).await;
     }
 
     async fn answer_cancelled(&mut self, ids: Vec<MessageId>) {

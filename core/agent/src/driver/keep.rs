@@ -15,8 +15,53 @@ use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::halt::Halt;
+use crate::display::{Display, FileDiff, Location};
 use crate::keeper::{Before, ChangedFile, Changes, FileKeeper};
-use crate::tool::Access;
+use crate::tool::{Access, ToolFailure, ToolOutcome};
+
+/// How many of the files that a command changed are named with its result.
+const MAX_SHOWN: usize = 20;
+
+/// The most text (bytes), old and new, of the changes that are shown there; of the others only the
+/// files are named.
+const SHOWN_BYTES: usize = 64 * 1024;
+
+/// What a command changed, as a client shows it: editors look again at files that are named.
+#[derive(Default)]
+pub(super) struct Shown {
+    locations: Vec<Location>,
+    diffs: Vec<FileDiff>,
+    bytes: usize,
+}
+
+impl Shown {
+    /// Adds it to what is shown of the call, for which `planned` stands when it failed without a
+    /// display of its own.
+    pub(super) fn show(self, outcome: &mut Result<ToolOutcome, ToolFailure>, planned: &Display) {
+        let display = match outcome {
+            Ok(outcome) => &mut outcome.display,
+            Err(ToolFailure { message, display, .. }) => display
+                .get_or_insert_with(|| Display { text: Some(message.clone()), ..planned.clone() }),
+        };
+        display.locations.extend(self.locations);
+        display.diffs.extend(self.diffs);
+    }
+
+    /// Takes a change whose text fits and is one.
+    fn take(&mut self, path: PathBuf, before: Option<&str>, after: Before) {
+        let new_text = match after {
+            Before::Absent => Some(String::new()),
+            Before::File { bytes, .. } => text(&bytes).map(str::to_owned),
+            Before::Unkept { .. } => None,
+        };
+        let Some(new_text) = new_text else { return };
+        let bytes = self.bytes + new_text.len() + before.map_or(0, str::len);
+        if bytes <= SHOWN_BYTES {
+            self.bytes = bytes;
+            self.diffs.push(FileDiff { path, old_text: before.map(str::to_owned), new_text });
+        }
+    }
+}
 
 impl Driver {
     /// Keeps what a call with these accesses would change. The record is not yet durable.
@@ -46,12 +91,16 @@ impl Driver {
     }
 
     async fn look_before(&mut self, keeper: Arc<dyn FileKeeper>, path: PathBuf) -> FileBefore {
+        let before = self.look(keeper, path).await;
+        self.stored(before).await
+    }
+
+    /// What is there now.
+    async fn look(&mut self, keeper: Arc<dyn FileKeeper>, path: PathBuf) -> Before {
         let look = async move { keeper.before(&path).await };
         let handle = self.scope.tasks().spawn(look);
-        match self.drive(handle).await {
-            Ok(before) => self.stored(before).await,
-            Err(_) => FileBefore::Unkept { reason: "Bridle failed to read it".to_owned() },
-        }
+        let failed = |_| Before::Unkept { reason: "Bridle failed to read it".to_owned() };
+        self.drive(handle).await.unwrap_or_else(failed)
     }
 
     async fn stored(&mut self, before: Before) -> FileBefore {
@@ -65,13 +114,27 @@ impl Driver {
         }
     }
 
-    /// Records what a command that has ended changed.
-    pub(super) async fn keep_changed(&mut self, token: &CancellationToken) -> Result<(), Halt> {
-        let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(()) };
-        let token = token.clone();
-        let look = self.scope.tasks().spawn(async move { keeper.changed(&token).await });
-        let Ok(Changes { files, gap }) = self.drive(look).await else { return Ok(()) };
+    /// Records what a command that has ended changed, and says what is to be shown of it.
+    pub(super) async fn keep_changed(&mut self, token: &CancellationToken) -> Result<Shown, Halt> {
+        let mut shown = Shown::default();
+        let Some(keeper) = self.scope.get::<dyn FileKeeper>() else { return Ok(shown) };
+        let (looker, token) = (Arc::clone(&keeper), token.clone());
+        let look = self.scope.tasks().spawn(async move { looker.changed(&token).await });
+        let Ok(Changes { files, gap }) = self.drive(look).await else { return Ok(shown) };
         for ChangedFile { path, before, left } in files {
+            if shown.locations.len() < MAX_SHOWN {
+                shown.locations.push(Location { path: path.clone(), line: None });
+                let old = match &before {
+                    Before::Absent => Some(None),
+                    Before::File { bytes, .. } => text(bytes).map(Some),
+                    Before::Unkept { .. } => None,
+                };
+                let fits = |old: &Option<&str>| old.is_none_or(|old| old.len() <= SHOWN_BYTES);
+                if let Some(old) = old.filter(fits) {
+                    let after = self.look(Arc::clone(&keeper), path.clone()).await;
+                    shown.take(path.clone(), old, after);
+                }
+            }
             let before = self.stored(before).await;
             self.recorder.append(FileKept { path, before, left })?;
         }
@@ -81,7 +144,7 @@ impl Driver {
             let before = FileBefore::Unkept { reason };
             self.recorder.append(FileKept { path, before, left: None })?;
         }
-        Ok(())
+        Ok(shown)
     }
 
     /// Stores bytes durably; says where, if that is a file.
@@ -103,6 +166,11 @@ impl Driver {
             error.to_string()
         })
     }
+}
+
+/// What a file holds, if it is text.
+fn text(bytes: &[u8]) -> Option<&str> {
+    str::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
 /// Whether a call may change what only a look around can tell.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use bridle_agent::{Access, JobFact, Mode, TurnOutcome, replay};
-use bridle_session::{Event, EventCount, EventData, Header, JobId, JobStarted, Parent, SessionId};
+use bridle_session::{
+    Content, Event, EventCount, EventData, Header, JobId, JobStarted, MessageId, Parent, SessionId,
+    UserMessage, UserSource,
+};
 use expect_test::expect;
 
 use crate::rig::{Rig, TestTool, calls, kinds, line, ok, route, text};
@@ -53,6 +56,32 @@ async fn a_job_that_ended_with_its_process_is_told_to_person_and_model() {
     rig.model.push(text("Three."));
     let (lines, _) = rig.run("third").await;
     assert!(!lines.iter().any(|line| line.contains("job-1")), "once: {lines:?}");
+}
+
+#[tokio::test]
+async fn what_the_model_was_not_told_is_told_whenever_the_next_prompt_comes() {
+    let mut rig = Rig::new(Vec::new()).await;
+    rig.model.push(text("One."));
+    rig.run("first").await;
+    let (id, title) = (JobId::new("job-1"), "npm start".to_owned());
+    rig.agent.record_job(JobFact::Started(JobStarted { id, title })).unwrap();
+    let source = UserSource::Context { name: "job".to_owned() };
+    let (id, content) = (MessageId::new("job-0-ended"), vec![Content::text("job-0 has ended")]);
+    rig.agent.inject(UserMessage { id, content, source }).unwrap();
+    // Opened and closed twice without a prompt.
+    let rig = rig.reopened(&Mode::ALL).await.reopened(&Mode::ALL).await;
+    let mut rig = rig.reopened(&Mode::ALL).await;
+    rig.model.push(text("Two."));
+    rig.run("second").await;
+    let request = rig.model.requests().pop().unwrap();
+    let (_, new) = request.split_once("One.").unwrap();
+    assert_eq!(new.matches("job-0 has ended").count(), 1, "{request}");
+    assert_eq!(new.matches("job-1 (`npm start`) is lost").count(), 1, "{request}");
+    let mut rig = rig.reopened(&Mode::ALL).await;
+    rig.model.push(text("Three."));
+    rig.run("third").await;
+    let request = rig.model.requests().pop().unwrap();
+    assert_eq!(request.matches("job-0 has ended").count(), 1, "once: {request}");
 }
 
 #[tokio::test]

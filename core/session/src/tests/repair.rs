@@ -35,6 +35,19 @@ fn a_log_at_rest_needs_nothing() {
 }
 
 #[test]
+fn what_bridle_has_to_tell_the_model_waits_on() {
+    let source = UserSource::Context { name: "job".to_owned() };
+    let told = UserMessage { source, ..user_message("told") };
+    let waiting =
+        session([Draft::new(InboxSpliced::queued(told, InputQueue::NextStep)), queued(&["v"])]);
+    let expected = expect![[
+        r#"{"seq":2,"time":1002,"type":"agent/inbox/spliced","data":{"removed":["id of v"],"reason":"discarded: restart"}}"#
+    ]];
+    expected.assert_eq(&added(&waiting));
+    assert!(repaired(&waiting).repair().is_empty());
+}
+
+#[test]
 fn calls_get_results_in_order_then_step_turn_and_queue_end() {
     let session = session([
         turn_start(1),

@@ -11,7 +11,7 @@ use bridle_agent::{
     ToolOutcome,
 };
 use bridle_model::ToolSpec;
-use bridle_session::Content;
+use bridle_session::{BlobRef, Content};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -77,6 +77,9 @@ struct Look {
     /// What the model reads.
     text: String,
     jobs: Vec<Row>,
+    /// All that the job has written, where `text` may leave some of it out.
+    #[schemars(with = "Option<Value>")]
+    whole: Option<BlobRef>,
 }
 
 /// Where a job stands.
@@ -141,7 +144,7 @@ impl Tool for JobTool {
     }
 
     fn render(&self, value: &Value) -> Vec<Content> {
-        render(value, |look: &Look| look.text.clone())
+        render(value, |look: &Look| vec![report::content(look.text.clone(), look.whole.as_ref())])
     }
 
     async fn plan(
@@ -201,7 +204,7 @@ impl PlannedCall for PlannedJob {
             None => self.list(),
             Some(job) => {
                 self.act(job, &context).await?;
-                look(job)
+                look(job).await
             }
         };
         display.text = Some(fenced("", &looked.text));
@@ -238,7 +241,7 @@ impl PlannedJob {
 
     fn list(&self) -> Look {
         let all = self.jobs.lock().clone();
-        let mut look = Look { text: String::new(), jobs: Vec::new() };
+        let mut look = Look { text: String::new(), jobs: Vec::new(), whole: None };
         for job in &all {
             let row = Row::of(job, &job.state.borrow());
             let how = if row.running { "runs".to_owned() } else { row.end.join("; ") };
@@ -255,13 +258,18 @@ impl PlannedJob {
 }
 
 /// What a job has written since the last look, and where it stands.
-fn look(job: &Job) -> Look {
+async fn look(job: &Job) -> Look {
     let (state, text) = job.unread();
     let row = Row::of(job, &state);
     let text = if text.is_empty() { "(no new output)".to_owned() } else { text };
-    let runs = [format!("{} runs", job.id)];
-    let end = if row.running { runs.as_slice() } else { &row.end };
-    Look { text: report::with_end(text, end), jobs: vec![row] }
+    let mut end = if row.running { vec![format!("{} runs", job.id)] } else { row.end.clone() };
+    let mut whole = None;
+    if let Some(Ok(finished)) = &state.end {
+        let kept = job.kept(finished).await;
+        end.extend(report::not_kept(finished, kept));
+        whole = kept.clone().unwrap_or_default();
+    }
+    Look { text: report::with_end(text, &end), jobs: vec![row], whole }
 }
 
 impl Row {

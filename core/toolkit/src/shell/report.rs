@@ -6,13 +6,14 @@ use std::time::Duration;
 use bridle_agent::ToolFailure;
 use bridle_session::{BlobRef, Content};
 use bridle_world::path_text;
-use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError, SPOOL_LIMIT};
+use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError};
 use bridle_world::sandbox::{Denial, MAX_DENIALS, Verdict};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::clean::clean;
+use super::spool::Kept;
 
 /// How many files of one kind are named.
 const MAX_NAMED: usize = 20;
@@ -53,31 +54,16 @@ pub(crate) struct Facts {
 
 impl Report {
     /// `kept` is the blob of an output that memory has not kept whole, or why there is none.
-    pub(super) fn of(
-        finished: &Finished,
-        timeout: Duration,
-        kept: Result<Option<BlobRef>, String>,
-    ) -> Self {
-        let (facts, total) = (Facts::of(finished), finished.output.total_bytes());
+    pub(super) fn of(finished: &Finished, timeout: Duration, kept: &Kept) -> Self {
         let mut end = end(finished, Some(timeout));
-        if facts.stored_bytes == SPOOL_LIMIT && total > SPOOL_LIMIT {
-            end.push(format!("only the first {SPOOL_LIMIT} of {total} bytes are kept"));
-        }
-        let whole = kept.unwrap_or_else(|why| {
-            end.push(format!("what is omitted is lost: it could not be stored, because {why}"));
-            None
-        });
-        Self { output: finished.output.text(clean), end, facts, whole }
+        end.extend(not_kept(finished, kept));
+        let whole = kept.clone().unwrap_or_default();
+        Self { output: finished.output.text(clean), end, facts: Facts::of(finished), whole }
     }
 
     /// What the model reads of it.
     pub(super) fn content(&self) -> Content {
-        match self.whole.clone() {
-            Some(blob) => {
-                Content::Blob { blob, mime_type: "text/plain".to_owned(), preview: self.text() }
-            }
-            None => Content::text(self.text()),
-        }
+        content(self.text(), self.whole.as_ref())
     }
 
     /// The output, then how it ended.
@@ -103,6 +89,26 @@ impl Facts {
             altered: named(finished.altered.iter()),
             put_aside: named(finished.put_aside.iter().map(|it| &it.to)),
         }
+    }
+}
+
+/// What of an output is not in the blob that should hold the whole of it.
+pub(crate) fn not_kept(finished: &Finished, kept: &Kept) -> Option<String> {
+    let total = finished.output.total_bytes();
+    match kept {
+        Err(why) => Some(format!("what is omitted is lost: it could not be stored, because {why}")),
+        Ok(Some(blob)) if blob.bytes < total => {
+            Some(format!("only the first {} of {total} bytes are kept", blob.bytes))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// A text for the model, and with it the whole of what it tells of.
+pub(crate) fn content(text: String, whole: Option<&BlobRef>) -> Content {
+    match whole.cloned() {
+        Some(blob) => Content::Blob { blob, mime_type: "text/plain".to_owned(), preview: text },
+        None => Content::text(text),
     }
 }
 
@@ -153,28 +159,10 @@ pub(crate) fn end(finished: &Finished, timeout: Option<Duration>) -> Vec<String>
 }
 
 /// What stood in a command's way, in words that say what would help.
-fn refusals(finished: &Finished) -> Vec<String> {
-    let mut facts = Vec::new();
-    let (network, paths): (Vec<_>, Vec<_>) =
-        denied(&finished.denied).iter().partition(|denial| **denial == Denial::Network);
+pub(crate) fn refusals(finished: &Finished) -> Vec<String> {
     // What succeeded all the same is not worth asking a person for.
-    let wider = |needs: &str| match finished.exit_code {
-        Some(0) => String::new(),
-        _ => format!(
-            "; if the task needs that, call again with `needs`: [\"{needs}\"] and a `reason`"
-        ),
-    };
-    if !network.is_empty() {
-        facts.push(format!("its sandbox refused it the network{}", wider("network")));
-    }
-    if !paths.is_empty() {
-        let mut paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
-        if denied(&finished.denied).len() == MAX_DENIALS {
-            paths.push("and perhaps more".to_owned());
-        }
-        let (paths, wider) = (paths.join(", "), wider("unconfined"));
-        facts.push(format!("its sandbox refused it to change {paths}{wider}"));
-    }
+    let instead = (finished.exit_code != Some(0)).then_some("call again");
+    let mut facts = refused(denied(&finished.denied), instead);
     if finished.denied == Verdict::Suspected {
         facts.push(
             "it ran in a sandbox that cannot tell what it refuses: that may be why it failed"
@@ -204,6 +192,31 @@ fn named<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
         named.push(format!("and {more} more"));
     }
     named
+}
+
+/// What a sandbox refused; `instead` may have it, where it is worth it.
+pub(crate) fn refused(denials: &[Denial], instead: Option<&str>) -> Vec<String> {
+    let mut facts = Vec::new();
+    let (network, paths): (Vec<_>, Vec<_>) =
+        denials.iter().partition(|denial| **denial == Denial::Network);
+    let wider = |needs: &str| match instead {
+        None => String::new(),
+        Some(instead) => format!(
+            "; if the task needs that, {instead} with `needs`: [\"{needs}\"] and a `reason`"
+        ),
+    };
+    if !network.is_empty() {
+        facts.push(format!("its sandbox refused it the network{}", wider("network")));
+    }
+    if !paths.is_empty() {
+        let mut paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
+        if denials.len() == MAX_DENIALS {
+            paths.push("and perhaps more".to_owned());
+        }
+        let (paths, wider) = (paths.join(", "), wider("unconfined"));
+        facts.push(format!("its sandbox refused it to change {paths}{wider}"));
+    }
+    facts
 }
 
 fn denied(verdict: &Verdict) -> &[Denial] {

@@ -7,16 +7,19 @@ use bridle_session::BlobRef;
 use bridle_store::{BlobStore, StoreError};
 use bridle_world::process::Finished;
 
-pub(super) struct Spool {
+/// The blob of an output; none where memory has kept it whole, or why there is none.
+pub(crate) type Kept = Result<Option<BlobRef>, String>;
+
+pub(crate) struct Spool {
     blobs: Arc<dyn BlobStore>,
     /// For the command; `None` when there can be none.
-    pub(super) file: Option<Arc<File>>,
+    pub(crate) file: Option<Arc<File>>,
     fault: Option<String>,
 }
 
 impl Spool {
     /// A spool on the disk of the blobs. One that cannot be had is missed only by a large output.
-    pub(super) async fn of(blobs: Arc<dyn BlobStore>) -> Self {
+    pub(crate) async fn of(blobs: Arc<dyn BlobStore>) -> Self {
         let store = Arc::clone(&blobs);
         match off_the_runtime(move || store.scratch()).await {
             Ok(file) => Self { blobs, file: Some(Arc::new(file)), fault: None },
@@ -24,8 +27,8 @@ impl Spool {
         }
     }
 
-    /// The blob of an output that memory has not kept whole; why there is none that is whole.
-    pub(super) async fn kept(self, finished: &Finished) -> Result<Option<BlobRef>, String> {
+    /// Makes the blob of an output that memory has not kept whole.
+    pub(crate) async fn kept(self, finished: &Finished) -> Kept {
         if finished.output.omitted_bytes() == 0 {
             return Ok(None);
         }

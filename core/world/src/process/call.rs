@@ -52,7 +52,11 @@ pub(super) struct Call {
     program: String,
     cwd: std::ffi::OsString,
     clock: Arc<dyn Clock>,
+    on_denial: Option<OnDenial>,
 }
+
+/// Hears of what the policy refuses.
+type OnDenial = Box<dyn FnMut(&Denial) + Send>;
 
 /// What joins the agent to a supervisor.
 struct Link {
@@ -130,7 +134,12 @@ impl Call {
             program: request.program.to_string_lossy().into_owned(),
             cwd: request.cwd,
             clock,
+            on_denial: None,
         })
+    }
+
+    pub(super) fn on_denial(&mut self, told: OnDenial) {
+        self.on_denial = Some(told);
     }
 
     /// Waits until the command runs.
@@ -262,7 +271,12 @@ impl Call {
         match status {
             Status::Started { group } => self.group = Pid::from_raw(group),
             Status::Unwatched => course.unwatched = true,
-            Status::Denied { denial } => course.denials.push(denial),
+            Status::Denied { denial } => {
+                if let Some(told) = &mut self.on_denial {
+                    told(&denial);
+                }
+                course.denials.push(denial);
+            }
             Status::Failed { step, error } => return Err(self.refused(step, error)),
             Status::Exited { code, signal } => {
                 course.exited = true;
@@ -407,6 +421,6 @@ fn lost(left: usize) -> ProcessError {
     }
 }
 
-fn failure(reason: impl std::fmt::Display) -> ProcessError {
+pub(super) fn failure(reason: impl std::fmt::Display) -> ProcessError {
     ProcessError::Supervisor { reason: reason.to_string() }
 }

@@ -94,7 +94,7 @@ impl Capture {
     }
 
     /// Adds what was just read.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total_bytes += bytes.len() as u64;
         self.total_lines += line_ends(bytes);
         let room = HEAD_LIMIT.saturating_sub(self.head.len()).min(bytes.len());

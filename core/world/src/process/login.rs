@@ -79,6 +79,7 @@ async fn answer_of(
         cwd: shared.environment.value("HOME").unwrap_or(OsStr::new("/")).to_owned(),
         environment: shared.environment.variables().to_vec(),
         confinement: None,
+        terminal: None,
     };
     let clock = Arc::clone(&shared.clock);
     let call = Call::start(&shared.launcher, request, clock).await;

@@ -143,15 +143,25 @@ fn fingerprint(path: &Path, left: &mut usize) -> blake3::Hash {
     hasher.finalize()
 }
 
-/// Whether there is nothing, or nothing but an empty folder.
+/// Whether there is nothing, or nothing but empty folders: a placeholder of another command may stand
+/// there, and in a `.git` that is one, those of a third.
 fn is_nothing(path: &Path) -> bool {
+    holds_nothing(path, 1)
+}
+
+fn holds_nothing(path: &Path, depth: usize) -> bool {
+    let is_gone = |error: io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
     match fs_err::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => {
-            fs_err::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
-        }
-        Ok(_) => false,
-        Err(error) => {
-            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-        }
+        Ok(found) if !found.is_dir() => false,
+        Ok(_) => match fs_err::read_dir(path) {
+            Ok(mut below) => below.all(|entry| {
+                depth > 0 && entry.is_ok_and(|entry| holds_nothing(&entry.path(), depth - 1))
+            }),
+            // It has gone since.
+            Err(error) => is_gone(error),
+        },
+        Err(error) => is_gone(error),
     }
 }

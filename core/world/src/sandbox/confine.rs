@@ -5,7 +5,7 @@
 //! because it does not work here: what a machine can do was found out before, by the canary.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -66,11 +66,12 @@ impl Confinement {
         Snapshot::take(&self.policy, self.namespaces().is_some())
     }
 
-    /// Puts in force what holds for the supervisor as well, and prepares what does not.
+    /// Puts in force what holds for the supervisor as well, and prepares what does not. `terminal` is
+    /// that of the command, which it may open again.
     ///
     /// # Errors
     /// When anything cannot be put in force.
-    pub(crate) fn enter(&self) -> io::Result<Lock> {
+    pub(crate) fn enter(&self, terminal: Option<&OwnedFd>) -> io::Result<Lock> {
         let namespaces = self.namespaces();
         if let Some(own) = namespaces {
             view::make(&self.policy, own.processes)?;
@@ -79,6 +80,9 @@ impl Confinement {
         // The command has the same user, and could trace it where Landlock did not prevent that.
         set_not_dumpable()?;
         let ruleset = if Plant::NoLandlock.is_in() { None } else { Some(self.ruleset()?) };
+        if let (Some(ruleset), Some(terminal)) = (&ruleset, terminal) {
+            ruleset.allow_at(terminal.as_fd(), Rights::UseDevice)?;
+        }
         let filter = |watched| {
             let Policy { access, network, .. } = self.policy;
             bpf::assemble(

@@ -2,6 +2,7 @@
 //! not in force means that nothing is started.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::Child;
 
 use super::protocol::{Status, Step};
@@ -40,8 +41,11 @@ pub(super) fn split_for(confinement: Option<&Confinement>) -> Result<Fork, Failu
 }
 
 /// Puts the policy in force around this process, and prepares the rest of it.
-pub(super) fn enter(confinement: Option<&Confinement>) -> Result<Option<Lock>, Failure> {
-    confinement.map(Confinement::enter).transpose().map_err(sandbox)
+pub(super) fn enter(
+    confinement: Option<&Confinement>,
+    terminal: Option<&OwnedFd>,
+) -> Result<Option<Lock>, Failure> {
+    confinement.map(|it| it.enter(terminal)).transpose().map_err(sandbox)
 }
 
 /// Tells a program that cannot be executed from a command that could not be locked in.

@@ -32,6 +32,8 @@ pub(crate) struct Request {
     pub environment: Vec<(OsString, OsString)>,
     /// What it may do, and how that is put in force.
     pub confinement: Option<Confinement>,
+    /// The terminal that is its input and output, if it has one. It leads a session there.
+    pub terminal: Option<OsString>,
 }
 
 /// What a supervisor reports: `Failed` alone, or `Started`, `Exited` and `Done` in this order.
