@@ -127,11 +127,13 @@ impl CommandSandbox {
         let (writable, masked) = (self.writable.clone(), self.masked.clone());
         let lookout = self.processes.lookout().clone();
         let policy = blocking(move || {
-            let (writable, masked) = (resolved(&writable), resolved(&masked));
-            let protected = match access {
-                Access::ReadOnly => Protected::default(),
-                Access::WorkspaceWrite => protected(&lookout, roots.iter().chain(&writable))?,
-            };
+            let writable: Vec<PathBuf> = resolved(&writable).collect();
+            let mut all = Protected::default();
+            if access == Access::WorkspaceWrite {
+                all = protected(&lookout, roots.iter().chain(&writable))?;
+                all.keep_absent(missing(&masked), &[&*roots, &*writable].concat());
+            }
+            let (masked, protected) = (resolved(&masked).collect(), all);
             let records = folder;
             Ok(Policy { access, roots, writable, protected, masked, temporary, network, records })
         });
@@ -154,8 +156,19 @@ impl CommandSandbox {
 
 /// The places that there are now, where they really are: a mount at a link would hide the link and
 /// not what it leads to.
-fn resolved(places: &[PathBuf]) -> Vec<PathBuf> {
-    places.iter().filter_map(|place| fs_err::canonicalize(place).ok()).collect()
+fn resolved(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    places.iter().filter_map(|place| fs_err::canonicalize(place).ok())
+}
+
+/// The places that there are not now, as they would come to be: below where the folder that there
+/// is on the way really is.
+fn missing(places: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    places.iter().filter(|place| fs_err::canonicalize(place).is_err()).filter_map(|place| {
+        let there = place.ancestors().skip(1);
+        let (folder, real) =
+            { there }.find_map(|it| fs_err::canonicalize(it).ok().map(|real| (it, real)))?;
+        Some(real.join(place.strip_prefix(folder).ok()?))
+    })
 }
 
 fn protected<'a>(

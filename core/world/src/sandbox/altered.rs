@@ -5,12 +5,11 @@
 //! included, meant to. What is new at a protected name, where no wall stood, is put aside.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::aside::{PutAside, put_aside};
-use super::protected::{matters, protected_name};
+use super::protected::{is_nothing, matters, protected_name};
 use super::{Access, Lookout, Policy};
 use crate::plant::Plant;
 
@@ -141,27 +140,4 @@ fn fingerprint(path: &Path, left: &mut usize) -> blake3::Hash {
         }
     }
     hasher.finalize()
-}
-
-/// Whether there is nothing, or nothing but empty folders: a placeholder of another command may stand
-/// there, and in a `.git` that is one, those of a third.
-fn is_nothing(path: &Path) -> bool {
-    holds_nothing(path, 1)
-}
-
-fn holds_nothing(path: &Path, depth: usize) -> bool {
-    let is_gone = |error: io::Error| {
-        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-    };
-    match fs_err::symlink_metadata(path) {
-        Ok(found) if !found.is_dir() => false,
-        Ok(_) => match fs_err::read_dir(path) {
-            Ok(mut below) => below.all(|entry| {
-                depth > 0 && entry.is_ok_and(|entry| holds_nothing(&entry.path(), depth - 1))
-            }),
-            // It has gone since.
-            Err(error) => is_gone(error),
-        },
-        Err(error) => is_gone(error),
-    }
 }

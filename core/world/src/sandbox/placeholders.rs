@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 
 use super::policy::Policy;
+use super::protected::is_absent;
 
 /// The lock under which records and placeholders change.
 const LOCK: &str = "lock";
@@ -42,20 +43,21 @@ impl Placeholders {
     pub(crate) fn make(policy: &Policy) -> io::Result<Self> {
         let folder = policy.records.clone();
         let _held = lock(&folder)?;
-        let Policy { protected, .. } = policy;
-        let mut all = protected.absent.clone();
-        // What others hold absent is there, so it was found like anything else.
-        all.extend(Records::read(&folder)?.needed.into_iter().filter(|held| {
-            let mut found = protected.present.iter().chain(&protected.absent);
-            found.any(|path| path.starts_with(held))
-        }));
+        let held = Records::read(&folder)?.needed;
+        let absent = policy.protected.absent.iter();
+        // Folders on the way to one that are not there either, and those that others hold absent.
+        let mut all: Vec<&Path> = absent
+            .flat_map(|path| path.ancestors().take_while(|it| held.contains(*it) || is_absent(it)))
+            .collect();
+        all.sort_unstable();
+        all.dedup();
         let name = format!("{}-{:x}.{RECORD}", std::process::id(), fastrand::u64(..));
         let mut record = fs_err::File::create_new(folder.join(name))?;
         flock(&record, FlockOperation::NonBlockingLockExclusive)?;
         let paths = all.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
         record.write_all(&paths.collect::<Vec<_>>().concat())?;
         for path in &all {
-            rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)).ok();
+            rustix::fs::mkdir(*path, Mode::from_raw_mode(0o755)).ok();
         }
         Ok(Self { folder, record })
     }
@@ -153,11 +155,8 @@ mod tests {
         }
 
         fn make(&self, names: &[&str]) -> Placeholders {
-            self.make_for(Protected { absent: self.paths(names), ..Protected::default() })
-        }
-
-        fn paths(&self, names: &[&str]) -> Vec<PathBuf> {
-            names.iter().map(|name| self.root.join(name)).collect()
+            let absent = names.iter().map(|name| self.root.join(name)).collect();
+            self.make_for(Protected { absent, ..Protected::default() })
         }
 
         fn make_for(&self, protected: Protected) -> Placeholders {
@@ -199,19 +198,30 @@ mod tests {
     }
 
     #[test]
-    fn what_another_holds_absent_stays_as_long_as_it_was_found() {
+    fn what_another_holds_absent_is_relied_on_by_whoever_finds_it() {
         let place = Place::new();
         let first = place.make(&[".git", ".vscode"]);
-        // As a look finds it now: `.vscode` is there, and `.git` is a folder without hooks.
-        let second = place.make_for(Protected {
-            present: place.paths(&[".vscode"]),
-            absent: place.paths(&[".git/hooks"]),
-            ..Protected::default()
-        });
+        let look = Protected::below(&place.root).unwrap();
+        let second = place.make_for(look.clone());
         first.remove().unwrap();
-        assert_eq!(place.names(), [".git", ".vscode"]);
+        assert!(place.names().contains(&".git".to_owned()));
         second.remove().unwrap();
         assert_eq!((place.names(), place.records()), (Vec::new(), 0));
+        // Also when it has gone between the look and the command.
+        let third = place.make_for(look);
+        assert!(place.names().contains(&".git".to_owned()));
+        third.remove().unwrap();
+        assert_eq!((place.names(), place.records()), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn the_way_to_a_placeholder_goes_with_it_and_empty_folders_of_the_user_stay() {
+        let place = Place::new();
+        fs_err::create_dir(place.root.join(".idea")).unwrap();
+        let made = place.make(&[".config/x/y", ".idea"]);
+        assert!(place.root.join(".config/x/y").is_dir());
+        made.remove().unwrap();
+        assert_eq!((place.names(), place.records()), (vec![".idea".to_owned()], 0));
     }
 
     #[test]

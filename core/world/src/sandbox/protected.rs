@@ -53,7 +53,8 @@ pub struct Protected {
     /// Files, folders and links that exist.
     #[serde(with = "super::paths")]
     pub present: Vec<PathBuf>,
-    /// Names that nothing may be created under. Placeholders stand there meanwhile.
+    /// Names that nothing may be created under, where there is nothing or an empty folder.
+    /// Placeholders stand there meanwhile.
     #[serde(with = "super::paths")]
     pub absent: Vec<PathBuf>,
     /// Names that only a look afterwards can tell of: a placeholder would break git.
@@ -84,6 +85,14 @@ impl Protected {
         home: Option<&Path>,
     ) -> Result<Self, TooManyEntries> {
         Search { root, home, found: Self::default(), left: MAX_ENTRIES }.all(memory)
+    }
+
+    /// Adds those of `places`, where nothing is, that a command could make in one of the writable
+    /// `folders`.
+    pub fn keep_absent(&mut self, places: impl Iterator<Item = PathBuf>, folders: &[PathBuf]) {
+        let inside = |place: &PathBuf| folders.iter().any(|folder| place.starts_with(folder));
+        self.absent.extend(places.filter(inside));
+        self.tidy();
     }
 
     /// Adds what `other` holds.
@@ -146,7 +155,10 @@ impl Search<'_> {
 
     fn protect(&mut self, path: PathBuf, name: &OsStr) {
         self.found.named.push(path.clone());
-        if name.eq_ignore_ascii_case(".git") {
+        // It may be the placeholder of another command, which goes with that one.
+        if is_nothing(&path) {
+            self.found.absent.push(path);
+        } else if name.eq_ignore_ascii_case(".git") {
             self.git(path);
         } else {
             self.found.present.push(path);
@@ -186,7 +198,7 @@ impl Search<'_> {
         }
         for name in OF_GIT {
             let path = git.join(name);
-            let list = match is_absent(&path) {
+            let list = match is_nothing(&path) {
                 true if name == "config" => &mut self.found.watched,
                 true => &mut self.found.absent,
                 false => &mut self.found.present,
@@ -301,10 +313,33 @@ fn pointed_to(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether nothing has this name, not even a dangling link.
-fn is_absent(path: &Path) -> bool {
+pub(super) fn is_absent(path: &Path) -> bool {
     fs_err::symlink_metadata(path).is_err_and(|error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     })
+}
+
+/// Whether there is nothing, or nothing but empty folders: a placeholder of another command may stand
+/// there, and in a `.git` that is one, those of a third.
+pub(super) fn is_nothing(path: &Path) -> bool {
+    holds_nothing(path, 1)
+}
+
+fn holds_nothing(path: &Path, depth: usize) -> bool {
+    let is_gone = |error: io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    match fs_err::symlink_metadata(path) {
+        Ok(found) if !found.is_dir() => false,
+        Ok(_) => match fs_err::read_dir(path) {
+            Ok(mut below) => below.all(|entry| {
+                depth > 0 && entry.is_ok_and(|entry| holds_nothing(&entry.path(), depth - 1))
+            }),
+            // It has gone since.
+            Err(error) => is_gone(error),
+        },
+        Err(error) => is_gone(error),
+    }
 }
 
 #[cfg(test)]
@@ -364,8 +399,8 @@ mod tests {
             "a/b/c/.vscode/tasks.json",
             "a/b/.MCP.json",
             "vendor/sub/.git/config",
-            "vendor/sub/.git/hooks/",
-            "vendor/sub/.git/info/",
+            "vendor/sub/.git/hooks/pre-commit",
+            "vendor/sub/.git/info/exclude",
             "home/.config/gh/hosts.yml",
             "gh/hosts.yml",
         ]);
@@ -387,8 +422,8 @@ mod tests {
     fn what_configurations_of_git_lead_to_is_protected() {
         let (_folder, root) = tree(&[
             ".git/HEAD",
-            ".git/hooks/",
-            ".git/info/",
+            ".git/hooks/x",
+            ".git/info/x",
             ".git/config: [core]\nhooksPath = tools/hooks\nfsmonitor = sh watch.sh\nworktree = ..\n",
             "tools/hooks/pre-commit",
             "watch.sh",
@@ -419,8 +454,8 @@ mod tests {
             "lib/x/.git: gitdir: ../../.git/modules/lib/x\n",
             ".git/modules/lib/x/HEAD",
             ".git/modules/lib/x/config",
-            ".git/modules/lib/x/hooks/",
-            ".git/modules/lib/x/info/",
+            ".git/modules/lib/x/hooks/pre-commit",
+            ".git/modules/lib/x/info/exclude",
             ".git/modules/lib/x/objects/",
             ".git/modules/lib/x/refs/",
         ]);
@@ -473,7 +508,7 @@ mod tests {
 
     #[test]
     fn links_are_not_followed_while_looking() {
-        let (_elsewhere, other) = tree(&["deep/.vscode/"]);
+        let (_elsewhere, other) = tree(&["deep/.vscode/x"]);
         let link = format!("out -> {}", other.display());
         let (_folder, root) = tree(&[&link]);
         assert_eq!(Protected::below(&root).unwrap().present, Vec::<PathBuf>::new());

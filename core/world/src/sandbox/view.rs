@@ -77,6 +77,9 @@ pub(super) fn make(policy: &Policy, own_processes: bool) -> io::Result<()> {
     }
     if policy.access == Access::WorkspaceWrite && !Plant::NoPins.is_in() {
         let mut pins = HashSet::new();
+        for path in &policy.masked {
+            hold_way(policy, path, &mut pins).map_err(|e| named(&crate::path_text(path))(e))?;
+        }
         let protected = &policy.protected;
         for path in protected.present.iter().chain(&protected.absent) {
             pin(policy, path, &mut pins).map_err(|error| named(&crate::path_text(path))(error))?;
@@ -177,25 +180,35 @@ fn put(path: &Path, cover: Cover) -> io::Result<()> {
     }
 }
 
-/// Makes a path read-only, and every folder on the way to it impossible to move: otherwise that
-/// folder could be moved away, and another one put in its place.
+/// Makes a path read-only, and every folder on the way to it impossible to move.
 fn pin(policy: &Policy, path: &Path, pins: &mut HashSet<PathBuf>) -> io::Result<()> {
-    let writable = policy.roots.iter().chain(&policy.writable);
-    // The innermost one is where the path is writable at all.
-    let roots = writable.filter(|root| path.starts_with(root) && path != root.as_path());
-    let Some(root) = roots.max_by_key(|root| root.components().count()) else { return Ok(()) };
-    let mut between: Vec<&Path> = path.ancestors().skip(1).take_while(|it| it != root).collect();
-    between.reverse();
-    for folder in between {
-        if pins.insert(folder.to_owned()) {
-            let Some(place) = found(look(folder))? else { return Ok(()) };
-            attach(&tree_at(&place)?, &place)?;
-        }
+    if !hold_way(policy, path, pins)? {
+        return Ok(());
     }
     let Some(place) = found(look(path))? else { return Ok(()) };
     let tree = tree_at(&place)?;
     read_only(&tree)?;
     attach(&tree, &place)
+}
+
+/// Makes every folder on the way to a path impossible to move: otherwise it could be moved away,
+/// and another one put in its place. False when the path is not one that can be written.
+fn hold_way(policy: &Policy, path: &Path, pins: &mut HashSet<PathBuf>) -> io::Result<bool> {
+    let writable = policy.roots.iter().chain(&policy.writable);
+    // The innermost one is where the path is writable at all.
+    let roots = writable.filter(|root| path.starts_with(root) && path != root.as_path());
+    let Some(root) = roots.max_by_key(|root| root.components().count()) else {
+        return Ok(false);
+    };
+    let mut between: Vec<&Path> = path.ancestors().skip(1).take_while(|it| it != root).collect();
+    between.reverse();
+    for folder in between {
+        if pins.insert(folder.to_owned()) {
+            let Some(place) = found(look(folder))? else { return Ok(false) };
+            attach(&tree_at(&place)?, &place)?;
+        }
+    }
+    Ok(true)
 }
 
 /// Opens a path just to name it, without following a link anywhere in it.

@@ -98,12 +98,18 @@ impl Place {
 
     /// The same with a host that is started by other programs.
     pub(super) fn run_with(&self, starters: &[&str], at_most: Tier, command: &str) -> Outcome {
-        let order = Order {
-            at_most,
-            policy: self.policy.clone(),
-            cwd: self.ws(),
-            command: command.to_owned(),
-        };
+        self.run_under(starters, self.policy.clone(), at_most, command)
+    }
+
+    /// The same under another policy.
+    pub(super) fn run_under(
+        &self,
+        starters: &[&str],
+        policy: Policy,
+        at_most: Tier,
+        command: &str,
+    ) -> Outcome {
+        let order = Order { at_most, policy, cwd: self.ws(), command: command.to_owned() };
         let probe = probe();
         let all: Vec<&str> = starters.iter().copied().chain(probe.to_str()).collect();
         let mut host = self.as_user(all[0]);
