@@ -200,6 +200,24 @@ async fn keys_are_out_of_reach() {
     }
 }
 
+/// Where commands may write in the home folder, they still cannot make what a mask would hide.
+#[tokio::test]
+async fn what_a_mask_would_hide_cannot_be_made() {
+    let home = outside();
+    let scene = Scene::new(commands([json!({
+        "command": "mkdir ~/work; mkdir ~/.aws; mkdir -p ~/.config/gh; echo x >~/.config/gh/hosts.yml",
+    })]))
+    .await;
+    let config = format!("mode = \"auto\"\n[sandbox]\nwritable = [{:?}]\n", home.path());
+    scene.place.configure("config.toml", config);
+    let launch = launch(&scene).env("HOME", home.path());
+    let (mut client, session) = Client::in_session(&scene.place, &launch).await;
+    let told = run(&scene, &mut client, &session).await;
+    let names = fs_err::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["work"], "{told}");
+    client.finish(&scene.place).await;
+}
+
 /// The user's configuration names what may be written besides, also through a link; what is not
 /// there is no obstacle.
 #[tokio::test]
