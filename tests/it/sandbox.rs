@@ -54,6 +54,7 @@ async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_
         json!({"command": "echo inside > in.txt && cat in.txt"}),
         json!({"command": format!("echo outside > {}; echo went on", file.display())}),
         json!({"command": format!("echo outside > {}", file.display())}),
+        json!({"command": format!("touch {}-{{1..9}}", file.display())}),
         json!({"command": "exit 3"}),
     ]))
     .await;
@@ -72,12 +73,15 @@ async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_
     assert!(!file.exists());
 
     let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("file-8, and perhaps more;") && !told.contains("file-9,"), "{told}");
+
+    let told = run(&scene, &mut client, &session).await;
     assert!(told.contains("[exit code 3]") && !told.contains("sandbox"), "{told}");
     assert_eq!(questions(&client), Vec::<String>::new());
     let trace = client.finish(&scene.place).await;
     let calls = trace.tool_calls(&session);
     assert_eq!(calls[1]["rawOutput"]["denied"], json!([file]));
-    assert_eq!(calls[3]["rawOutput"]["denied"], json!([]));
+    assert_eq!(calls[4]["rawOutput"]["denied"], json!([]));
     scene.assert_lawful();
 }
 

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use bridle_agent::Access;
+use bridle_agent::{Access, SessionChange};
+use bridle_world::files::ContentHash;
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -39,6 +40,25 @@ async fn an_edit_shows_its_diff_before_and_after() {
         +fn d() {}
         ```"#]]
     .assert_eq(&text);
+}
+
+/// On both sides of the size from which it is hashed beside the writing.
+#[tokio::test]
+async fn the_session_has_seen_what_the_file_holds_now() {
+    let ws = Workspace::new(&[]);
+    for size in [10, 3 << 20] {
+        ws.put("f", format!("{}\nend\n", "x".repeat(size)));
+        let content = format!("{}\nstart\n", "y".repeat(size));
+        for (tool, arguments) in [
+            ("edit", edit("f", &[("end", "END")])),
+            ("write", json!({ "path": "f", "content": content })),
+        ] {
+            let outcome = ws.run(tool, arguments).await.unwrap();
+            let hash = Some(ContentHash::of(&ws.get("f")).to_hex());
+            let seen = SessionChange::Observed { path: ws.path("f"), hash };
+            assert_eq!(outcome.changes, [seen], "{tool} {size}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use super::{FileError, FileMark};
 use crate::plant::Plant;
 
 /// How many bytes are compared at once.
-const COMPARED_BYTES: usize = 256 * 1024;
+pub(super) const COMPARED_BYTES: usize = 256 * 1024;
 
 /// The file at a name of an open folder, and what it has to be.
 pub(super) struct Target<'a> {
@@ -87,7 +87,10 @@ impl<'a> Target<'a> {
 fn holds(file: &mut File, mut bytes: &[u8]) -> io::Result<bool> {
     let mut piece = vec![0; COMPARED_BYTES];
     loop {
-        let count = file.read(&mut piece)?;
+        let count = match file.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
         let read = piece.get(..count).unwrap_or_default();
         match bytes.strip_prefix(read) {
             Some(rest) if count > 0 => bytes = rest,

@@ -118,6 +118,34 @@ fn a_change_that_the_mark_does_not_tell_is_seen_in_the_content() {
     }
 }
 
+/// The content is compared piece by piece.
+#[test]
+fn a_change_of_a_long_content_is_seen_wherever_it_is() {
+    let (_dir, base) = folder();
+    let path = base.join("file");
+    let piece = crate::files::target::COMPARED_BYTES;
+    for len in [piece - 1, piece, piece + 1, 2 * piece] {
+        let old = vec![b'a'; len];
+        let changed = |at: usize| [&old[..at], b"b", &old[at + 1..]].concat();
+        for theirs in [
+            changed(0),
+            changed(len - 1),
+            old[1..].to_vec(),
+            [&old[..], b"a"].concat(),
+            Vec::new(),
+            old.clone(),
+        ] {
+            fs_err::write(&path, &old).unwrap();
+            let before = stamp(&path);
+            fs_err::write(&path, &theirs).unwrap();
+            let result = replace(&path, &before, b"new");
+            assert_eq!(result.is_ok(), theirs == old, "{len}: {result:?}");
+            let left = if theirs == old { b"new".to_vec() } else { theirs };
+            assert!(fs_err::read(&path).unwrap() == left, "{len}");
+        }
+    }
+}
+
 #[test]
 fn another_file_or_a_link_in_its_place_is_refused() {
     let (_dir, base) = folder();
