@@ -23,6 +23,7 @@ mod permission;
 mod serve;
 mod session;
 mod sessions;
+mod speaking;
 mod steering;
 mod to_acp;
 mod turns;

@@ -25,8 +25,9 @@ async fn init_001_to_004_the_agent_says_what_it_is() {
     let capabilities = &result["agentCapabilities"];
     assert_eq!(capabilities["loadSession"], true);
     assert_eq!(capabilities["promptCapabilities"]["embeddedContext"], true);
-    assert!(capabilities["sessionCapabilities"]["list"].is_object());
-    assert!(capabilities["sessionCapabilities"]["close"].is_object());
+    for method in ["list", "resume", "close", "delete"] {
+        assert!(capabilities["sessionCapabilities"][method].is_object(), "{method}");
+    }
     client.finish(&place).await;
 }
 

@@ -241,7 +241,7 @@ impl Rules {
         let known = self.calls.get(&key).copied();
         let ends = matches!(update["status"].as_str(), Some("completed" | "failed"));
         // A load replays calls that an earlier turn of the same connection has shown.
-        let replays = self.turn_of(&key.0) == Some("session/load");
+        let replays = self.is_loading(&key.0);
         match (kind, known) {
             ("tool_call", Some(_)) if !replays => self.breach("a tool call announced twice", entry),
             ("tool_call_update", None) => self.breach("an update of an unknown tool call", entry),
@@ -249,6 +249,10 @@ impl Rules {
             _ => {}
         }
         self.calls.insert(key, ends);
+    }
+
+    fn is_loading(&self, session: &str) -> bool {
+        self.open.values().any(|(method, of)| of == session && method == "session/load")
     }
 
     /// The method of the open prompt or load of a session.

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentCapabilities, AuthMethod, AuthMethodAgent, AuthenticateRequest, AuthenticateResponse,
-    CancelNotification, CloseSessionRequest, CloseSessionResponse, Implementation,
-    InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
-    LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse,
-    PromptCapabilities, PromptRequest, SessionCapabilities, SessionCloseCapabilities,
-    SessionId as WireId, SessionListCapabilities, SetSessionConfigOptionRequest,
-    SetSessionModeRequest,
+    CancelNotification, CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest,
+    DeleteSessionResponse, Implementation, InitializeRequest, InitializeResponse,
+    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
+    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest,
+    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionId as WireId, SessionListCapabilities,
+    SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
@@ -26,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::credit::Credits;
 use super::link::{Link, Shows};
 use super::outbox::answer;
-use super::session::{self, Command, Load, blocking};
+use super::session::{self, Command, Reopen, blocking};
 use super::sessions::Sessions;
 use super::steering::{self, SteeringRequest};
 use super::{errors, list};
@@ -152,12 +153,40 @@ impl Server {
         responder: Responder<LoadSessionResponse>,
         connection: ConnectionTo<Client>,
     ) {
-        let asked = request.session_id.clone();
+        let id = request.session_id.clone();
+        let load = Reopen::load(request, responder, self.link(connection));
+        self.to_stored(&id, Command::Reopen(Box::new(load)));
+    }
+
+    fn resume_session(
+        self: &Arc<Self>,
+        request: ResumeSessionRequest,
+        responder: Responder<ResumeSessionResponse>,
+        connection: ConnectionTo<Client>,
+    ) {
+        let id = request.session_id.clone();
+        let resume = Reopen::resume(request, responder, self.link(connection));
+        self.to_stored(&id, Command::Reopen(Box::new(resume)));
+    }
+
+    fn delete_session(
+        self: &Arc<Self>,
+        request: &DeleteSessionRequest,
+        responder: Responder<DeleteSessionResponse>,
+    ) {
+        match SessionId::parse(&request.session_id.0) {
+            // No session can have this id, and to delete what is not there is no error.
+            None => answer(responder.respond(DeleteSessionResponse::new())),
+            Some(_) => self.to_stored(&request.session_id, Command::Delete(responder)),
+        }
+    }
+
+    /// Sends a command to a session that need not be open.
+    fn to_stored(self: &Arc<Self>, asked: &WireId, command: Command) {
         let Some(id) = SessionId::parse(&asked.0) else {
-            return answer(responder.respond_with_error(errors::no_such_session(&asked.0)));
+            return command.refuse(&errors::no_such_session(&asked.0));
         };
-        let load = Load { request, responder, link: self.link(connection) };
-        if let Some(command) = self.sessions.deliver(&asked.0, Command::Load(Box::new(load))) {
+        if let Some(command) = self.sessions.deliver(&asked.0, command) {
             let mailbox = self.sessions.register(&id);
             self.sessions.send(&asked.0, command);
             drop(self.tasks.spawn(session::attend(self.clone(), id, mailbox)));
@@ -200,6 +229,8 @@ impl Server {
 fn initialized() -> InitializeResponse {
     let session = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
+        .resume(SessionResumeCapabilities::new())
+        .delete(SessionDeleteCapabilities::new())
         .close(SessionCloseCapabilities::new());
     let capabilities = AgentCapabilities::new()
         .load_session(true)
@@ -232,6 +263,11 @@ where
             }
         }};
     }
+    macro_rules! opens {
+        ($Request:ty, $open:ident) => {
+            on!(|s, request: $Request, responder, cx| s.$open(request, responder, cx))
+        };
+    }
     macro_rules! to_session {
         ($Request:ty, $Command:path) => {
             on!(|server, request: $Request, responder, _| {
@@ -252,12 +288,11 @@ where
             on!(|s, r: AuthenticateRequest, responder, _| s.authenticate(&r, responder)),
             on_receive_request!(),
         )
+        .on_receive_request(opens!(NewSessionRequest, new_session), on_receive_request!())
+        .on_receive_request(opens!(LoadSessionRequest, load_session), on_receive_request!())
+        .on_receive_request(opens!(ResumeSessionRequest, resume_session), on_receive_request!())
         .on_receive_request(
-            on!(|s, r: NewSessionRequest, responder, cx| s.new_session(r, responder, cx)),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            on!(|s, r: LoadSessionRequest, responder, cx| s.load_session(r, responder, cx)),
+            on!(|s, r: DeleteSessionRequest, responder, _| s.delete_session(&r, responder)),
             on_receive_request!(),
         )
         .on_receive_request(

@@ -12,13 +12,15 @@ use std::sync::Arc;
 use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
 use agent_client_protocol::{Error, JsonRpcRequest};
-use bridle_agent::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
+use bridle_agent::{AgentGone, AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 use bridle_session::MessageId;
 use tokio::sync::{mpsc, oneshot};
 
 use super::commands::{self, LocalCommand, Status};
 use super::link::Link;
 use super::options::{self, Chosen};
+use super::session::{Wanted, show};
+use super::speaking::Speaking;
 use super::steering::Steering;
 use super::turns::{LocalPrompt, Turns};
 use super::{errors, to_acp};
@@ -78,6 +80,7 @@ pub(super) struct Outbox {
     pub(super) meter: Meter,
     pub(super) updates: mpsc::Receiver<AgentUpdate>,
     pub(super) questions: mpsc::Receiver<Ask>,
+    pub(super) speaking: Speaking,
 }
 
 impl Outbox {
@@ -104,7 +107,9 @@ impl Outbox {
     }
 
     async fn deliver_one(&mut self, update: AgentUpdate) {
+        self.speaking.hear(&update);
         match update {
+            AgentUpdate::Replay(replay) => self.show_again(replay).await,
             AgentUpdate::Mode(mode) => {
                 self.chosen.mode = mode;
                 self.send_chosen().await;
@@ -134,6 +139,21 @@ impl Outbox {
             }
             update => self.send_all(to_acp::updates(update)).await,
         }
+    }
+
+    /// Shows the session again, up to what the client has been sent, and answers the load.
+    async fn show_again(&self, mut replay: Vec<AgentUpdate>) {
+        let Some(responder) = self.turns.take_replay() else {
+            tracing::error!("a replay that nobody waits for");
+            return;
+        };
+        self.speaking.complete(&mut replay);
+        let wanted = Wanted::Replay(responder);
+        match show(&self.app, &self.link, &self.session, replay).await {
+            Err(error) => wanted.refuse(error),
+            Ok(()) => wanted.opened(&self.app, &self.chosen),
+        }
+        self.send_all([commands::available()]).await;
     }
 
     async fn send_chosen(&self) {
@@ -215,6 +235,10 @@ impl Drop for Outbox {
         let closing = self.turns.is_closing();
         // A dropped responder answers with an error.
         self.turns.steerings(|all| drop(std::mem::take(all)));
+        while let Some(responder) = self.turns.take_replay() {
+            let error = errors::agent_gone(AgentGone::Closed);
+            answer(responder.respond_with_error(error));
+        }
         for responder in self.turns.take_all() {
             answer(responder.respond_with_result(if closing {
                 Ok(PromptResponse::new(StopReason::Cancelled))

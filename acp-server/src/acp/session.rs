@@ -5,24 +5,26 @@
 //! the outbox. It ends when the session is closed and no command waits for it.
 
 mod live;
+mod reopen;
 
 use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    CloseSessionResponse, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
-    NewSessionResponse, PromptRequest, PromptResponse, SessionConfigOptionValue,
-    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
-    SetSessionModeResponse, StopReason,
+    CloseSessionResponse, DeleteSessionResponse, NewSessionRequest, NewSessionResponse,
+    PromptRequest, PromptResponse, SessionConfigOptionValue, SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
 use bridle_agent::{AgentGone, AgentHandle};
 use bridle_session::{Content, MessageId, SessionId};
+use bridle_store::StoreError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::live::Live;
-pub(super) use self::live::blocking;
+pub(super) use self::live::{blocking, show};
+pub(super) use self::reopen::{Reopen, Wanted};
 use super::commands::LocalCommand;
 use super::handlers::{Server, SetModelRequest, SetModelResponse};
 use super::link::Link;
@@ -35,7 +37,7 @@ use crate::composition::App;
 /// What a client wants of one session.
 #[derive(Debug)]
 pub(super) enum Command {
-    Load(Box<Load>),
+    Reopen(Box<Reopen>),
     Prompt(PromptRequest, Responder<PromptResponse>),
     Steer(SteeringRequest, Responder<SteeringResponse>),
     Cancel,
@@ -43,14 +45,7 @@ pub(super) enum Command {
     SetOption(SetSessionConfigOptionRequest, Responder<SetSessionConfigOptionResponse>),
     SetModel(SetModelRequest, Responder<SetModelResponse>),
     Close(Responder<CloseSessionResponse>),
-}
-
-/// A session to be loaded.
-#[derive(Debug)]
-pub(super) struct Load {
-    pub(super) request: LoadSessionRequest,
-    pub(super) responder: Responder<LoadSessionResponse>,
-    pub(super) link: Link,
+    Delete(Responder<DeleteSessionResponse>),
 }
 
 impl Command {
@@ -58,7 +53,7 @@ impl Command {
     pub(super) fn refuse(self, error: &Error) {
         let error = error.clone();
         match self {
-            Self::Load(load) => answer(load.responder.respond_with_error(error)),
+            Self::Reopen(reopen) => reopen.wanted.refuse(error),
             Self::Prompt(_, responder) => answer(responder.respond_with_error(error)),
             Self::Steer(_, responder) => answer(responder.respond_with_error(error)),
             Self::Cancel => {}
@@ -66,6 +61,7 @@ impl Command {
             Self::SetOption(_, responder) => answer(responder.respond_with_error(error)),
             Self::SetModel(_, responder) => answer(responder.respond_with_error(error)),
             Self::Close(responder) => answer(responder.respond_with_error(error)),
+            Self::Delete(responder) => answer(responder.respond_with_error(error)),
         }
     }
 }
@@ -96,7 +92,7 @@ pub(super) async fn create(
     }
 }
 
-/// Runs the actor of a session that is not open yet; its first command loads it.
+/// Runs the actor of a session that is not open; its first command opens or deletes it.
 pub(super) async fn attend(server: Arc<Server>, id: SessionId, mailbox: mpsc::Receiver<Command>) {
     Actor { server, id, mailbox, live: None }.run().await;
 }
@@ -130,16 +126,18 @@ impl Actor {
     }
 
     async fn take(&mut self, command: Command) {
-        if let Command::Load(load) = command {
-            return self.load(*load).await;
-        }
+        let command = match command {
+            Command::Reopen(reopen) => return self.reopen(*reopen).await,
+            Command::Delete(responder) => return self.delete(responder).await,
+            command => command,
+        };
         let Some(live) = &self.live else {
             return command.refuse(&errors::session_not_open(self.id.as_str()));
         };
         let (app, agent) = (self.server.app.clone(), live.agent().clone());
         match command {
             // Taken above.
-            Command::Load(_) => {}
+            Command::Reopen(_) | Command::Delete(_) => {}
             Command::Prompt(request, responder) => self.prompt(live, request, responder).await,
             Command::Steer(request, responder) => self.steer(live, request, responder).await,
             Command::Cancel => {
@@ -190,26 +188,17 @@ impl Actor {
         }
     }
 
-    /// A session that is open already is closed first, so that a client which lost track of its
-    /// session gets it back.
-    async fn load(&mut self, load: Load) {
-        let Load { request, responder, link } = load;
+    /// A session that is open here is closed first. To delete what is not there is no error.
+    async fn delete(&mut self, responder: Responder<DeleteSessionResponse>) {
         if let Some(live) = self.live.take() {
             drop(live.close().await);
         }
-        match Live::load(&self.server, link, &self.id, request).await {
-            Err(error) => answer(responder.respond_with_error(error)),
-            Ok((live, opening)) => {
-                answer(
-                    responder.respond(
-                        LoadSessionResponse::new()
-                            .modes(options::modes(&self.server.app, &opening.chosen))
-                            .config_options(options::all(&self.server.app, &opening.chosen)),
-                    ),
-                );
-                self.live = Some(live.announce(opening).await);
-            }
-        }
+        let (app, id) = (self.server.app.clone(), self.id.clone());
+        let deleted = blocking(move || match app.store().remove(&id) {
+            Ok(()) | Err(StoreError::NotFound(_)) => Ok(DeleteSessionResponse::new()),
+            Err(failure) => Err(errors::store(&failure)),
+        });
+        answer(responder.respond_with_result(deleted.await));
     }
 
     async fn prompt(

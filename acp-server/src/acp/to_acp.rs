@@ -59,6 +59,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         | AgentUpdate::Notice { .. }
         // The client knows what it sent.
         | AgentUpdate::Joined { .. }
+        | AgentUpdate::Replay(_)
         | AgentUpdate::TurnEnded { .. } => Vec::new(),
     }
 }

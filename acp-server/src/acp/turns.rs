@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{PromptResponse, SessionUpdate};
+use agent_client_protocol::v1::schema::{LoadSessionResponse, PromptResponse, SessionUpdate};
 use bridle_session::MessageId;
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
@@ -30,6 +30,8 @@ pub(super) struct Turns {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Waiting>,
+    /// Loads of this session while it is open, in the order in which the agent is asked for them.
+    replays: VecDeque<Responder<LoadSessionResponse>>,
     steerings: Steerings,
     notes: Vec<SessionUpdate>,
     closing: bool,
@@ -130,6 +132,21 @@ impl Turns {
                 waiting.work = Work::CancelledLocal;
             }
         }
+    }
+
+    /// Notes a load, before the agent is asked for the replay.
+    pub(super) fn open_replay(&self, responder: Responder<LoadSessionResponse>) {
+        self.state().replays.push_back(responder);
+    }
+
+    /// Takes the load whose replay has come.
+    pub(super) fn take_replay(&self) -> Option<Responder<LoadSessionResponse>> {
+        self.state().replays.pop_front()
+    }
+
+    /// Takes the load back that was noted last.
+    pub(super) fn take_last_replay(&self) -> Option<Responder<LoadSessionResponse>> {
+        self.state().replays.pop_back()
     }
 
     /// Calls on the messages for running turns.

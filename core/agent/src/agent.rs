@@ -233,6 +233,15 @@ impl AgentHandle {
         drop(self.sender.try_send(Command::TakeBack { id: id.clone() }));
     }
 
+    /// Asks for what was said and done up to now, as [`AgentUpdate::Replay`] in its place among the
+    /// updates. A running turn goes on.
+    ///
+    /// # Errors
+    /// [`AgentGone`] when the driver has ended, or its mailbox is full.
+    pub fn replay(&self) -> Result<(), AgentGone> {
+        self.send(Command::Replay)
+    }
+
     /// What the agent is doing now.
     pub fn phase(&self) -> Phase {
         self.control.phase()

@@ -49,6 +49,7 @@ use crate::mode::Mode;
 use crate::notice::Notice;
 use crate::progress::ProgressBoard;
 use crate::recorder::{RecordError, Recorder};
+use crate::replay::replay_as_it_stands;
 use crate::transcript::Shown;
 use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 
@@ -266,6 +267,10 @@ impl Driver {
                 if let Some(Notice { level, title, detail }) = notice {
                     self.notice(level, title, detail).await;
                 }
+            }
+            Command::Replay => {
+                let replay = replay_as_it_stands(self.recorder.session());
+                self.send(AgentUpdate::Replay(replay)).await;
             }
             Command::Status { answer } => {
                 answer.send(self.status()).ok();

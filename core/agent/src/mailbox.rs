@@ -47,6 +47,8 @@ pub(crate) enum Command {
     },
     /// A job began or ended.
     Job(JobFact),
+    /// Put a replay into the stream of updates.
+    Replay,
     Status {
         answer: oneshot::Sender<AgentStatus>,
     },

@@ -16,7 +16,12 @@ pub fn replay(session: &Session) -> Vec<AgentUpdate> {
             tracing::error!(%error, "a repair does not fit its own log");
         }
     }
-    transcript(&session).into_iter().flat_map(|entry| updates(&entry.shown)).collect()
+    replay_as_it_stands(&session)
+}
+
+/// The same of a log that is being written to: what is open is shown as open.
+pub(crate) fn replay_as_it_stands(session: &Session) -> Vec<AgentUpdate> {
+    transcript(session).into_iter().flat_map(|entry| updates(&entry.shown)).collect()
 }
 
 fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {

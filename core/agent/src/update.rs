@@ -84,6 +84,9 @@ pub enum AgentUpdate {
         /// More, if there is more.
         detail: Option<String>,
     },
+    /// What was said and done up to here, for a client that asked for it again. The answer that is
+    /// being given is not in it.
+    Replay(Vec<AgentUpdate>),
     /// A prompt that was to join a running turn has done so: what follows knows of it.
     Joined {
         /// The prompt's message id.

@@ -21,10 +21,11 @@ use crate::acp::link::Link;
 use crate::acp::options::Chosen;
 use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
+use crate::acp::speaking::Speaking;
 use crate::acp::to_acp::Pictures;
 use crate::acp::turns::Turns;
 use crate::acp::{commands, errors, to_acp};
-use crate::composition::{OpenSession, SessionSeed, fault};
+use crate::composition::{App, OpenSession, SessionSeed, fault};
 use crate::text;
 
 /// See the module.
@@ -84,12 +85,13 @@ impl Live {
         Self::start(server, link, Session::new(header), writer, notes).await
     }
 
-    /// A stored session, replayed to the client before this returns.
+    /// A stored session, replayed to the client before this returns if it `replays`.
     pub(super) async fn load(
         server: &Arc<Server>,
         link: Link,
         id: &SessionId,
         request: LoadSessionRequest,
+        replays: bool,
     ) -> Result<(Self, Opening), Error> {
         let mut notes = notes(
             server,
@@ -112,21 +114,17 @@ impl Live {
                 recovery.torn_bytes
             ));
         }
-        let (replay, blobs) = (bridle_agent::replay(&session), server.app.blobs());
-        let (replay, pictures) = blocking(move || {
-            let pictures = Pictures::of(&replay, blobs.as_ref());
-            Ok((replay, pictures))
-        })
-        .await?;
+        let replay = if replays { bridle_agent::replay(&session) } else { Vec::new() };
         let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
-        let wire_id = live.wire_id();
-        let notices = link.shows.notices;
-        let shown = |update| to_acp::replayed(update, notices, &pictures);
-        for update in replay.into_iter().flat_map(shown) {
-            link.room().await;
-            link.update(&wire_id, update);
-        }
+        show(&server.app, &link, &live.wire_id(), replay).await?;
         Ok((live, opening))
+    }
+
+    /// # Errors
+    /// When the session belongs to another folder than `cwd`.
+    pub(super) async fn is_in(&self, cwd: PathBuf) -> Result<(), Error> {
+        let home = self.cwd.clone();
+        blocking(move || same_folder(&cwd, &home)).await
     }
 
     async fn start(
@@ -187,7 +185,9 @@ impl Live {
         let turns = self.turns.clone();
         let app = self.server.app.clone();
         let cwd = self.cwd.clone();
-        let outbox = Outbox { app, link, session, turns, cwd, chosen, meter, updates, questions };
+        let speaking = Speaking::default();
+        let outbox =
+            Outbox { app, link, session, turns, cwd, chosen, meter, updates, questions, speaking };
         self.outbox = Some(self.server.tasks.spawn(outbox.run()));
         self
     }
@@ -222,6 +222,28 @@ impl Live {
     fn wire_id(&self) -> WireId {
         WireId::new(self.id.as_str())
     }
+}
+
+/// Shows the client what was said and done in a session.
+pub(in crate::acp) async fn show(
+    app: &App,
+    link: &Link,
+    session: &WireId,
+    replay: Vec<AgentUpdate>,
+) -> Result<(), Error> {
+    let blobs = app.blobs();
+    let (replay, pictures) = blocking(move || {
+        let pictures = Pictures::of(&replay, blobs.as_ref());
+        Ok((replay, pictures))
+    })
+    .await?;
+    let notices = link.shows.notices;
+    let shown = |update| to_acp::replayed(update, notices, &pictures);
+    for update in replay.into_iter().flat_map(shown) {
+        link.room().await;
+        link.update(session, update);
+    }
+    Ok(())
 }
 
 /// What the agent is set to now.

@@ -56,6 +56,84 @@ async fn an_open_session_can_be_loaded_again_and_a_prompt_behind_the_load_waits_
     client.leave().await;
 }
 
+/// The turn goes on, and the new view misses no letter and gets none twice.
+#[tokio::test]
+async fn a_load_in_the_middle_of_an_answer_shows_it_so_far_and_leaves_it_running() {
+    let gate = Gate::new();
+    let answer = Answer::new().text_in(2, "first second").hold_after(1, &gate);
+    let model = model(Script::new().reply(answer)).await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let prompt = client.prompt(&session, "go").await;
+    while client.text_of(&session, "agent_message_chunk") != "first " {
+        client.update().await;
+    }
+    client.trace.clear();
+    let load = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
+    assert!(client.call("session/load", load.clone()).await.get("result").is_some());
+    assert_eq!(client.text_of(&session, "user_message_chunk"), "go");
+    assert_eq!(client.text_of(&session, "agent_message_chunk"), "first ");
+    assert_eq!(client.update().await["sessionUpdate"], "available_commands_update");
+    gate.open();
+    assert_eq!(client.stop(prompt).await, "end_turn");
+    assert_eq!(client.text_of(&session, "agent_message_chunk"), "first second");
+    client.trace.clear();
+    client.call("session/load", load).await;
+    assert_eq!(client.text_of(&session, "agent_message_chunk"), "first second");
+    assert_eq!(model.requests().len(), 1);
+    client.leave().await;
+}
+
+/// RESUME-001/002.
+#[tokio::test]
+async fn a_resumed_session_shows_nothing_again_and_remembers_everything() {
+    let model = model(Script::new()).await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let prompt = client.prompt(&session, "first words").await;
+    client.stop(prompt).await;
+    let resume = json!({"sessionId": session, "cwd": place.workspace()});
+    for closed_before in [false, true] {
+        if closed_before {
+            client.call("session/close", json!({"sessionId": session})).await;
+        }
+        client.trace.clear();
+        let answer = client.call("session/resume", resume.clone()).await;
+        assert_eq!(answer["result"]["configOptions"].as_array().unwrap().len(), 3, "{answer}");
+        for kind in ["user_message_chunk", "agent_message_chunk"] {
+            assert_eq!(client.text_of(&session, kind), "");
+        }
+    }
+    let prompt = client.prompt(&session, "more words").await;
+    assert_eq!(client.stop(prompt).await, "end_turn");
+    assert!(format!("{:?}", model.requests().pop()).contains("first words"));
+    let elsewhere = json!({"sessionId": session, "cwd": "/"});
+    assert_eq!(client.call("session/resume", elsewhere).await["error"]["code"], -32602);
+    client.leave().await;
+}
+
+/// DELETE-001/002.
+#[tokio::test]
+async fn a_deleted_session_is_gone_also_when_it_was_open_and_busy() {
+    let model = model(Script::new().otherwise(Answer::new().stall_after(0))).await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let prompt = client.prompt(&session, "go").await;
+    model.wait_for_requests(1).await;
+    let delete = client.send("session/delete", json!({"sessionId": session})).await;
+    assert_eq!(client.stop(prompt).await, "cancelled");
+    assert_eq!(client.answer(delete).await["result"], json!({}));
+    let list = client.call("session/list", json!({})).await;
+    assert_eq!(list["result"]["sessions"], json!([]));
+    for id in [session.as_str(), "00000000-0000-7000-8000-000000000000", "../x"] {
+        let again = client.call("session/delete", json!({"sessionId": id})).await;
+        assert_eq!(again["result"], json!({}), "{again}");
+    }
+    let load = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
+    assert_eq!(client.call("session/load", load).await["error"]["code"], -32002);
+    client.leave().await;
+}
+
 #[tokio::test]
 async fn a_session_that_is_open_elsewhere_is_refused_with_a_reason() {
     let model = model(Script::new()).await;
@@ -67,6 +145,8 @@ async fn a_session_that_is_open_elsewhere_is_refused_with_a_reason() {
     let params = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
     let answer = other.call("session/load", params).await;
     assert_eq!(answer["error"]["data"]["kind"], "locked", "{answer}");
+    let deleted = other.call("session/delete", json!({"sessionId": session})).await;
+    assert_eq!(deleted["error"]["data"]["kind"], "locked", "{deleted}");
     other.leave().await;
     client.leave().await;
 }

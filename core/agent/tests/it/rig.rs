@@ -312,6 +312,7 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         AgentUpdate::Model(route) => format!("model {route}"),
         AgentUpdate::Effort(level) => format!("effort {level:?}"),
         AgentUpdate::Notice { title, .. } => format!("notice {title}"),
+        AgentUpdate::Replay(replay) => format!("replay of {}", replay.len()),
         AgentUpdate::Joined { prompt } => format!("joined {prompt}"),
         AgentUpdate::TurnEnded { prompt, outcome } => format!("end {prompt} {outcome:?}"),
     }

@@ -1,0 +1,129 @@
+//! A stored session that a client wants back: with what was said (`session/load`) or without
+//! (`session/resume`). One that is open here keeps its driver and its running turn.
+
+use std::sync::Arc;
+
+use agent_client_protocol::Error;
+use agent_client_protocol::v1::Responder;
+use agent_client_protocol::v1::schema::{
+    LoadSessionRequest, LoadSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
+};
+
+use super::Actor;
+use super::live::{self, Live};
+use crate::acp::errors;
+use crate::acp::link::Link;
+use crate::acp::options::{self, Chosen};
+use crate::acp::outbox::answer;
+use crate::composition::App;
+
+/// A session that is wanted back.
+#[derive(Debug)]
+pub(in crate::acp) struct Reopen {
+    /// A resume asks for the same, except that nothing is replayed.
+    pub(super) request: LoadSessionRequest,
+    pub(super) wanted: Wanted,
+    pub(super) link: Link,
+}
+
+/// What is wanted, and who waits for it.
+#[derive(Debug)]
+pub(in crate::acp) enum Wanted {
+    /// What was said, before the answer.
+    Replay(Responder<LoadSessionResponse>),
+    /// The answer alone.
+    Resume(Responder<ResumeSessionResponse>),
+}
+
+impl Reopen {
+    pub(in crate::acp) fn load(
+        request: LoadSessionRequest,
+        responder: Responder<LoadSessionResponse>,
+        link: Link,
+    ) -> Self {
+        Self { request, wanted: Wanted::Replay(responder), link }
+    }
+
+    pub(in crate::acp) fn resume(
+        request: ResumeSessionRequest,
+        responder: Responder<ResumeSessionResponse>,
+        link: Link,
+    ) -> Self {
+        let ResumeSessionRequest { session_id, cwd, .. } = request;
+        let request = LoadSessionRequest::new(session_id, cwd)
+            .additional_directories(request.additional_directories)
+            .mcp_servers(request.mcp_servers)
+            .system_prompt(request.system_prompt)
+            .meta(request.meta);
+        Self { request, wanted: Wanted::Resume(responder), link }
+    }
+}
+
+impl Wanted {
+    /// Answers that the session is open, and what it is set to.
+    pub(in crate::acp) fn opened(self, app: &App, chosen: &Chosen) {
+        let (modes, all) = (options::modes(app, chosen), options::all(app, chosen));
+        match self {
+            Self::Replay(responder) => {
+                let response = LoadSessionResponse::new().modes(modes).config_options(all);
+                answer(responder.respond(response));
+            }
+            Self::Resume(responder) => {
+                let response = ResumeSessionResponse::new().modes(modes).config_options(all);
+                answer(responder.respond(response));
+            }
+        }
+    }
+
+    pub(in crate::acp) fn refuse(self, error: Error) {
+        match self {
+            Self::Replay(responder) => answer(responder.respond_with_error(error)),
+            Self::Resume(responder) => answer(responder.respond_with_error(error)),
+        }
+    }
+}
+
+impl Actor {
+    pub(super) async fn reopen(&mut self, reopen: Reopen) {
+        let Reopen { request, wanted, link } = reopen;
+        if let Some(live) = &self.live {
+            let cwd = request.cwd;
+            return match live.is_in(cwd).await {
+                Err(error) => wanted.refuse(error),
+                Ok(()) => self.show_again(live, wanted).await,
+            };
+        }
+        let replays = matches!(wanted, Wanted::Replay(_));
+        match Live::load(&self.server, link, &self.id, request, replays).await {
+            Err(error) => wanted.refuse(error),
+            Ok((live, opening)) => {
+                wanted.opened(&self.server.app, &opening.chosen);
+                self.live = Some(live.announce(opening).await);
+            }
+        }
+    }
+
+    /// The outbox replays, between what it has sent of a running turn and what is to come.
+    async fn show_again(&self, live: &Live, wanted: Wanted) {
+        let (app, agent) = (Arc::clone(&self.server.app), live.agent().clone());
+        if live.is_deaf() {
+            return wanted.refuse(errors::agent_gone(bridle_agent::AgentGone::Closed));
+        }
+        let Wanted::Replay(responder) = wanted else {
+            return self
+                .begin(async move {
+                    match live::chosen(&agent).await {
+                        Ok(chosen) => wanted.opened(&app, &chosen),
+                        Err(error) => wanted.refuse(error),
+                    }
+                })
+                .await;
+        };
+        live.turns.open_replay(responder);
+        if let Err(gone) = agent.replay()
+            && let Some(responder) = live.turns.take_last_replay()
+        {
+            answer(responder.respond_with_error(errors::agent_gone(gone)));
+        }
+    }
+}
