@@ -1,7 +1,7 @@
--- avante.nvim: in the call of setup().
 require("avante").setup({
   provider = "bridle",
   acp_providers = {
-    bridle = { command = "bridle", args = { "acp" } },
+    -- The agent gets the PATH and these variables, and no others.
+    bridle = { command = "bridle", args = { "acp" }, env = { HOME = os.getenv("HOME") } },
   },
 })

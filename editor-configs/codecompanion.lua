@@ -1,5 +1,5 @@
--- codecompanion.nvim: in the call of setup(). The built-in adapter is only the base for the
--- handlers; everything that names an agent is replaced.
+-- The built-in adapter is only the base for the handlers: its own `authenticate` says yes without
+-- asking the agent. Everything that names an agent is replaced.
 require("codecompanion").setup({
   adapters = {
     acp = {
@@ -8,7 +8,6 @@ require("codecompanion").setup({
           name = "bridle",
           formatted_name = "Bridle",
           commands = { default = { "bridle", "acp" } },
-          defaults = { timeout = 20000, mcpServers = {} },
         })
       end,
     },

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bridle_model_server::{Answer, Script};
-use bridle_tests::{Client, Permission, wait_until_gone};
+use bridle_tests::{Client, DEADLINE, Permission, Place, Process, wait_until_gone};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -216,6 +216,11 @@ async fn a_cancel_interrupts_what_runs_and_ends_what_does_not_listen() {
     typist.finish().await;
 }
 
+fn sleepers(place: &Place) -> Vec<Process> {
+    let is_one = |process: &Process| process.command.ends_with("sleep 86400");
+    place.processes().into_iter().filter(is_one).collect()
+}
+
 /// However the session ends, nothing of a terminal is left.
 #[tokio::test]
 async fn a_terminal_ends_with_its_session() {
@@ -228,9 +233,14 @@ async fn a_terminal_ends_with_its_session() {
             )])
             .await;
         assert!(up.contains("up"), "{up}");
+        // A shell says so before all that it has put behind itself has begun.
+        let all_sleep = async {
+            while sleepers(&typist.scene.place).len() < 3 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, all_sleep).await.expect("three sleepers");
         let processes = typist.scene.place.processes();
-        let sleepers = processes.iter().filter(|process| process.command.ends_with("sleep 86400"));
-        assert_eq!(sleepers.count(), 3, "{processes:?}");
         match by {
             "close" => {
                 let params = json!({"sessionId": typist.session});

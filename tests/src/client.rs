@@ -265,6 +265,18 @@ impl Client {
     }
 }
 
+/// No test can end without its messages having been held against the schemas.
+impl Drop for Client {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let trace = self.trace();
+        let breaches = trace.schema_breaches();
+        assert!(breaches.is_empty(), "{}\n{trace}", breaches.join("\n"));
+    }
+}
+
 impl Reply {
     /// The result.
     ///

@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::schema::SchemaCheck;
+
 /// Who said it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -47,6 +49,12 @@ impl Entry {
 
     fn method(&self) -> Option<&str> {
         self.message["method"].as_str()
+    }
+
+    /// A breach with the line that is one.
+    fn told(&self, what: &str) -> String {
+        let short: String = self.line.chars().take(300).collect();
+        format!("{what}: {short}")
     }
 
     fn session(&self) -> &str {
@@ -123,6 +131,21 @@ impl Trace {
         }
         rules.breaches
     }
+
+    /// Messages of the agent that do not fit the protocol's schemas.
+    pub fn schema_breaches(&self) -> Vec<String> {
+        let mut check = SchemaCheck::default();
+        let mut breaches = Vec::new();
+        for entry in &self.entries {
+            match entry.direction {
+                Direction::ToAgent => check.client_said(&entry.message),
+                Direction::FromAgent => {
+                    breaches.extend(check.agent_said(&entry.message).map(|why| entry.told(&why)));
+                }
+            }
+        }
+        breaches
+    }
 }
 
 /// The text of chunks, joined.
@@ -163,8 +186,7 @@ struct Rules {
 
 impl Rules {
     fn breach(&mut self, what: &str, entry: &Entry) {
-        let short: String = entry.line.chars().take(300).collect();
-        self.breaches.push(format!("{what}: {short}"));
+        self.breaches.push(entry.told(what));
     }
 
     fn client_said(&mut self, entry: &Entry) {

@@ -1,0 +1,2 @@
+#!/bin/sh
+exec toad acp "bridle acp" "$@"
