@@ -5,13 +5,16 @@
 //! refuses to judge whether an effect is allowed (`bridle-agent` does) and knows no tool.
 
 pub mod files;
+mod git;
 mod names;
 mod plant;
 pub mod process;
+mod protected_names;
 mod roots;
 pub mod sandbox;
 pub mod search;
 pub mod supervisor;
 
 pub use names::{name_text, path_text};
-pub use roots::{PROTECTED_NAMES, Placement, ResolveError, Roots};
+pub use protected_names::PROTECTED_NAMES;
+pub use roots::{Placement, ResolveError, Roots};

@@ -10,65 +10,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::git::would_be_in_git;
 use crate::names::{name_of, path_text};
+use crate::protected_names::protected_name;
 
 /// The most links that one path may lead through; the kernel's own limit.
 const MAX_LINKS: usize = 40;
-
-/// Folder and file names whose content other programs execute or obey, or that hold keys. A write
-/// to or below one of them, at any depth, is judged like a write outside the roots. Compared
-/// without regard to ASCII case, because some file systems fold it.
-pub const PROTECTED_NAMES: [&str; 46] = [
-    // Version control, editors, agents.
-    ".git",
-    ".gitconfig",
-    ".bridle",
-    ".agents",
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".idea",
-    ".vscode",
-    ".zed",
-    ".mcp.json",
-    ".husky",
-    ".envrc",
-    // What shells and logins run.
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".logout",
-    ".xinitrc",
-    ".xprofile",
-    ".xsession",
-    ".pam_environment",
-    // Keys, and whom they are sent to.
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".kube",
-    ".docker",
-    ".npmrc",
-    ".pypirc",
-    ".netrc",
-    ".config/gh",
-    ".config/git",
-    ".config/fish",
-    ".config/autostart",
-];
 
 /// The canonical working directory and further roots of a session.
 #[derive(Clone, Debug)]
@@ -212,33 +159,18 @@ impl Roots {
     /// The protected name ([`PROTECTED_NAMES`]) that a resolved path lies at or below, looking
     /// only at the part below the root that holds it. A folder that is one of git under another
     /// name, or would become one, counts as `.git`. Looks at the disk.
+    ///
+    /// [`PROTECTED_NAMES`]: crate::PROTECTED_NAMES
     pub fn protected(&self, resolved: &Path) -> Option<&'static str> {
-        let below = self.all().find_map(|root| resolved.strip_prefix(root).ok())?;
-        let parts: Vec<&OsStr> = below.components().map(Component::as_os_str).collect();
-        let named = PROTECTED_NAMES.into_iter().find(|name| {
-            let name: Vec<&str> = name.split('/').collect();
-            parts.windows(name.len()).any(|window| {
-                window.iter().zip(&name).all(|(part, name)| part.eq_ignore_ascii_case(name))
-            })
+        let root = self.all().find(|root| resolved.starts_with(root))?;
+        let below = resolved.ancestors().take_while(|path| *path != root);
+        let named = below.filter_map(|path| {
+            // A root below such a name is itself free.
+            let folder = path.parent()?.strip_prefix(root).ok()?;
+            protected_name(folder, path.file_name()?)
         });
-        let mut folders = resolved.ancestors().take(parts.len() + 1);
-        let mut inner = folders.next()?;
-        named.or_else(|| {
-            let of_git = folders.any(|folder| {
-                let with = std::mem::replace(&mut inner, folder);
-                is_of_git(folder, with.file_name())
-            });
-            of_git.then_some(".git")
-        })
+        named.last().or_else(|| would_be_in_git(root, resolved).then_some(".git"))
     }
-}
-
-/// Whether a folder has most of what git needs to take it for one of its own, once there is an entry
-/// `with` in it. Git also takes one without `config`, so a folder that lacks one part counts.
-fn is_of_git(folder: &Path, with: Option<&OsStr>) -> bool {
-    const PARTS: [&str; 4] = ["HEAD", "config", "objects", "refs"];
-    let has = |name: &&str| with == Some(OsStr::new(name)) || folder.join(name).exists();
-    PARTS.iter().filter(|name| has(name)).count() >= 3
 }
 
 /// The place that an absolute path leads to.
@@ -512,14 +444,6 @@ mod tests {
         assert_eq!(protected("src/main.rs"), None);
         fs_err::create_dir(base.join("objects")).unwrap();
         assert_eq!(protected("src/main.rs"), Some(".git"), "the root is one");
-    }
-
-    #[test]
-    fn the_readme_names_every_protected_name() {
-        let readme = include_str!("../../../README.md");
-        for name in PROTECTED_NAMES {
-            assert!(readme.contains(&format!("`{name}`")), "{name}");
-        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use canary::Sandbox;
 pub use lookout::Lookout;
 pub use placeholders::remove_abandoned;
 pub use policy::{Access, Denial, MAX_DENIALS, Network, Policy, Tier, Verdict};
-pub use protected::{Protected, TooManyEntries};
+pub use protected::{LookError, Protected};
 pub use seatbelt::{NotUtf8, profile};
 pub use secrets::{NotSingleThreaded, set_not_dumpable, take_secrets};
 pub use temporary::Temporary;

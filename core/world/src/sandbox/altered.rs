@@ -9,9 +9,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::aside::{PutAside, put_aside};
-use super::protected::{is_nothing, matters, protected_name};
+use super::protected::{is_nothing, parts_of_git};
 use super::{Access, Lookout, Policy};
 use crate::plant::Plant;
+use crate::protected_names::protected_name;
 
 /// How many files and folders of one command are compared.
 const MAX_ENTRIES: usize = 20_000;
@@ -79,7 +80,19 @@ impl Snapshot {
             self.absent.iter().filter(|path| !is_nothing(path)).cloned().collect();
         for root in self.roots.iter().chain(&self.writable) {
             match lookout.below(root) {
-                Ok(found) => new.extend(found.named.into_iter().filter(|path| self.is_new(path))),
+                Ok(found) => {
+                    for path in found.named.into_iter().filter(|path| self.is_new(path)) {
+                        let parts: Vec<PathBuf> = parts_of_git(&path).collect();
+                        if &path != root && is_protected(&path) {
+                            new.insert(path);
+                        } else if parts.is_empty() || self.is_in_cache(&path) {
+                            paths.push(path);
+                        } else {
+                            // A folder of git under another name, which may be the root itself.
+                            new.extend(parts);
+                        }
+                    }
+                }
                 // What is in it cannot be known any more.
                 Err(_) => paths.push(root.clone()),
             }
@@ -90,7 +103,9 @@ impl Snapshot {
             if is_nothing(&path) {
                 continue;
             }
-            match self.must_go(&path).then(|| put_aside(&path)) {
+            // Caches hold other people's repositories.
+            let stays = Plant::NoAside.is_in() || self.is_in_cache(&path);
+            match (!stays).then(|| put_aside(&path)) {
                 Some(Ok(moved)) => altered.put_aside.push(moved),
                 Some(Err(_)) | None => altered.paths.push(path),
             }
@@ -101,17 +116,17 @@ impl Snapshot {
     /// Whether something has come to a protected name.
     fn is_new(&self, path: &Path) -> bool {
         let known = self.named.contains(path) || self.held.iter().any(|it| it == path);
-        !known && matters(path) && !is_nothing(path)
+        !known && !is_nothing(path)
     }
 
-    /// Whether something new is put aside. Caches hold other people's repositories, and a folder of
-    /// git is one under any name.
-    fn must_go(&self, path: &Path) -> bool {
-        let (folder, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
-        let in_cache = !self.roots.iter().any(|root| path.starts_with(root));
-        let of_git = self.absent.iter().any(|it| it == path);
-        !Plant::NoAside.is_in() && !in_cache && (of_git || protected_name(folder, name).is_some())
+    fn is_in_cache(&self, path: &Path) -> bool {
+        !self.roots.iter().any(|root| path.starts_with(root))
     }
+}
+
+fn is_protected(path: &Path) -> bool {
+    let (folder, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
+    protected_name(folder, name).is_some()
 }
 
 /// A hash over what the system knows of a file, or of a folder and all in it. The time of the last

@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "memory of another process is read by one raw call")]
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use libc::seccomp_notif;
@@ -19,7 +19,8 @@ use super::confine::Confinement;
 use super::filter::{CHANGES, Change, PathArgument};
 use super::listener::{Answer, Listener};
 use super::policy::{Access, Denial, MAX_DENIALS};
-use super::protected::{matters, protected_name};
+use super::protected::matters;
+use crate::protected_names::protected_name;
 
 /// The longest path that the kernel takes, in bytes.
 const MAX_PATH: usize = 4096;
@@ -51,8 +52,13 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
             return Answer::GoOn;
         };
         for argument in change.paths {
-            let Some(path) = path_of(call, *argument).filter(|_| listener.is_waiting(call)) else {
-                continue;
+            let path = match path_of(call, *argument) {
+                Ok(path) if listener.is_waiting(call) => path,
+                // What it would be called there cannot be told.
+                Err(Errno::NAMETOOLONG) if creates(change, call, *argument) => {
+                    return Answer::Refuse(Errno::NAMETOOLONG);
+                }
+                Ok(_) | Err(_) => continue,
             };
             if creates(change, call, *argument) && self.is_kept_name(&path) {
                 self.tell(Denial::Path(path));
@@ -126,7 +132,7 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
 
     /// Whether Landlock lets a place be changed.
     fn lies_in_writable(&self, place: &Path) -> bool {
-        let Some(place) = real(place) else { return true };
+        let Ok(place) = real(place) else { return true };
         self.confinement.writable().any(|folder| place.starts_with(folder))
             || place.starts_with("/dev")
             || place.starts_with("/proc")
@@ -178,9 +184,9 @@ fn creates(change: &Change, call: &seccomp_notif, argument: PathArgument) -> boo
 }
 
 /// The place that an argument means: absolute, with its folder resolved and its last part as it is.
-fn path_of(call: &seccomp_notif, argument: PathArgument) -> Option<PathBuf> {
-    let path = text(call.pid, *call.data.args.get(argument.path)?)?;
-    let mut path = PathBuf::from(path);
+fn path_of(call: &seccomp_notif, argument: PathArgument) -> Result<PathBuf, Errno> {
+    let address = call.data.args.get(argument.path).ok_or(Errno::INVAL)?;
+    let mut path = PathBuf::from(text(call.pid, *address).ok_or(Errno::FAULT)?);
     if path.is_relative() {
         let folder = match argument.folder.and_then(|place| call.data.args.get(place)) {
             Some(number) if *number as i32 != libc::AT_FDCWD => {
@@ -188,12 +194,13 @@ fn path_of(call: &seccomp_notif, argument: PathArgument) -> Option<PathBuf> {
             }
             _ => format!("/proc/{}/cwd", call.pid),
         };
-        path = fs_err::read_link(folder).ok()?.join(path);
+        path = link(&folder)?.join(path);
     }
     let Some(name) = path.file_name() else { return real(&path) };
-    match path.parent().and_then(real) {
-        Some(folder) => Some(folder.join(name)),
-        None => Some(path),
+    match path.parent().map(real) {
+        Some(Ok(folder)) => Ok(folder.join(name)),
+        Some(Err(Errno::NAMETOOLONG)) => Err(Errno::NAMETOOLONG),
+        _ => Ok(path),
     }
 }
 
@@ -238,9 +245,13 @@ fn is_pinned(path: &Path) -> bool {
 }
 
 /// Where a path leads, links followed.
-fn real(path: &Path) -> Option<PathBuf> {
+fn real(path: &Path) -> Result<PathBuf, Errno> {
     use std::os::fd::AsRawFd as _;
-    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let target = fs_err::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-    Some(OsStr::from_bytes(target.as_os_str().as_bytes()).into())
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    link(&format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+fn link(path: &str) -> Result<PathBuf, Errno> {
+    let target = rustix::fs::readlink(path, Vec::new())?;
+    Ok(OsString::from_vec(target.into_bytes()).into())
 }

@@ -3,18 +3,25 @@
 //!
 //! Nobody can set that time, which the kernel renews whenever an entry comes, goes or is replaced.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Protected;
-use super::protected::{TooManyEntries, protected_name};
+use super::protected::{LookError, is_open};
+use crate::git;
+use crate::protected_names::protected_name;
 
 /// How many roots are remembered. With more of them nothing is lost but time.
 const MAX_ROOTS: usize = 64;
+
+/// How long the path of a folder may be that is looked into, in bytes: those of what is in it must not
+/// be too long for the system.
+const MAX_PATH: usize = 3_800;
 
 /// How long ago a folder must have changed for what was read of it to hold for as long as its time
 /// stays the same: the clocks of file systems are coarse, and not always this machine's own.
@@ -36,11 +43,11 @@ impl Lookout {
     }
 
     /// Finds what is protected at and below `root`, a resolved folder. A folder that cannot be
-    /// read is skipped: a command of the same user cannot read it either. Blocks.
+    /// looked into is protected itself. Blocks.
     ///
     /// # Errors
-    /// When there is too much to look at all of it.
-    pub fn below(&self, root: &Path) -> Result<Protected, TooManyEntries> {
+    /// When there is too much to look at all of it, or `root` cannot be looked into.
+    pub fn below(&self, root: &Path) -> Result<Protected, LookError> {
         let memory = {
             let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
             if roots.len() == MAX_ROOTS && !roots.contains_key(root) {
@@ -76,8 +83,10 @@ pub(super) struct Folder {
     pub(super) folders: Vec<OsString>,
     /// What has a protected name.
     pub(super) protected: Vec<OsString>,
-    /// It has the parts of a git folder.
+    /// It has enough of the parts of a git folder.
     pub(super) is_git: bool,
+    /// What it holds cannot be known.
+    pub(super) is_closed: bool,
 }
 
 /// What is another when a folder was changed or replaced.
@@ -90,7 +99,7 @@ struct State {
 }
 
 impl Memory {
-    /// What the folder at `path` holds now; nothing when it cannot be read.
+    /// What the folder at `path` holds now; nothing when there is none.
     pub(super) fn folder(&mut self, path: &Path) -> Option<&Folder> {
         let now = SystemTime::now();
         let found = fs_err::symlink_metadata(path).ok().filter(|found| found.is_dir())?;
@@ -125,20 +134,23 @@ impl State {
 
 fn read(path: &Path) -> Option<Folder> {
     let mut folder = Folder::default();
-    let mut parts_of_git = 0;
-    for entry in fs_err::read_dir(path).ok()?.flatten() {
+    let entries = match fs_err::read_dir(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Ok(entries) if path.as_os_str().len() <= MAX_PATH && is_open(path) => entries,
+        _ => return Some(Folder { is_closed: true, ..folder }),
+    };
+    let mut parts = HashSet::new();
+    for entry in entries.flatten() {
         let name = entry.file_name();
         folder.entries += 1;
-        if ["HEAD", "objects", "refs"].iter().any(|part| name == *part) {
-            parts_of_git += 1;
-        }
+        parts.extend(git::PARTS.into_iter().find(|part| name == *part));
         if protected_name(path, &name).is_some() {
             folder.protected.push(name);
         } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             folder.folders.push(name);
         }
     }
-    folder.is_git = parts_of_git == 3;
+    folder.is_git = git::is_git_folder(|part| parts.contains(part));
     Some(folder)
 }
 

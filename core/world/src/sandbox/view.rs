@@ -78,9 +78,13 @@ pub(super) fn make(policy: &Policy, own_processes: bool) -> io::Result<()> {
     if policy.access == Access::WorkspaceWrite && !Plant::NoPins.is_in() {
         let mut pins = HashSet::new();
         for path in &policy.masked {
-            hold_way(policy, path, &mut pins).map_err(|e| named(&crate::path_text(path))(e))?;
+            let way = path.parent().unwrap_or(path);
+            hold(policy, way, &mut pins).map_err(|error| named(&crate::path_text(path))(error))?;
         }
         let protected = &policy.protected;
+        for path in &protected.kept {
+            hold(policy, path, &mut pins).map_err(|error| named(&crate::path_text(path))(error))?;
+        }
         for path in protected.present.iter().chain(&protected.absent) {
             pin(policy, path, &mut pins).map_err(|error| named(&crate::path_text(path))(error))?;
         }
@@ -182,29 +186,30 @@ fn put(path: &Path, cover: Cover) -> io::Result<()> {
 
 /// Makes a path read-only, and every folder on the way to it impossible to move.
 fn pin(policy: &Policy, path: &Path, pins: &mut HashSet<PathBuf>) -> io::Result<()> {
-    if !hold_way(policy, path, pins)? {
+    let Some(way) = path.parent() else { return Ok(()) };
+    if !hold(policy, way, pins)? {
         return Ok(());
     }
-    let Some(place) = found(look(path))? else { return Ok(()) };
+    let Some(place) = there(look(path))? else { return Ok(()) };
     let tree = tree_at(&place)?;
     read_only(&tree)?;
     attach(&tree, &place)
 }
 
-/// Makes every folder on the way to a path impossible to move: otherwise it could be moved away,
-/// and another one put in its place. False when the path is not one that can be written.
-fn hold_way(policy: &Policy, path: &Path, pins: &mut HashSet<PathBuf>) -> io::Result<bool> {
+/// Makes a folder and every one on the way to it impossible to move: otherwise it could be moved
+/// away, and another one put in its place. False when it is not there, or cannot be written.
+fn hold(policy: &Policy, folder: &Path, pins: &mut HashSet<PathBuf>) -> io::Result<bool> {
     let writable = policy.roots.iter().chain(&policy.writable);
     // The innermost one is where the path is writable at all.
-    let roots = writable.filter(|root| path.starts_with(root) && path != root.as_path());
+    let roots = writable.filter(|root| folder.starts_with(root));
     let Some(root) = roots.max_by_key(|root| root.components().count()) else {
         return Ok(false);
     };
-    let mut between: Vec<&Path> = path.ancestors().skip(1).take_while(|it| it != root).collect();
+    let mut between: Vec<&Path> = folder.ancestors().take_while(|it| it != root).collect();
     between.reverse();
     for folder in between {
         if pins.insert(folder.to_owned()) {
-            let Some(place) = found(look(folder))? else { return Ok(false) };
+            let Some(place) = there(look(folder))? else { return Ok(false) };
             attach(&tree_at(&place)?, &place)?;
         }
     }
@@ -267,6 +272,14 @@ fn is_folder(path: &Path) -> bool {
 
 fn is_folder_at(place: &OwnedFd) -> io::Result<bool> {
     Ok(rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(place)?.st_mode).is_dir())
+}
+
+/// What does not exist cannot be held; whatever may not be looked at might be opened again.
+fn there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(error),
+        result => found(result),
+    }
 }
 
 /// What does not exist, or may not even be looked at, needs no cover.

@@ -231,6 +231,58 @@ fn placeholders_stand_as_long_as_any_command_needs_them() {
     }
 }
 
+/// Whoever owns a folder can make it one that nobody can look into, and open it again.
+#[test]
+fn what_cannot_be_looked_into_stays_as_it_is() {
+    for user in USERS {
+        let place = rich(user);
+        for (close, path) in [("000", "sub"), ("400", "sub"), ("300", "sub"), ("000", ".git")] {
+            let was = place.shell(&format!("stat -c %a {path}; cat sub/.git/config .git/config"));
+            place.look_and_run(&format!("chmod {close} {path}"));
+            let opened = place.look_and_run(&format!(
+                "chmod 755 {path}; mv {path} s; chmod 755 s; echo x >>sub/.git/config; echo x >>.git/config; echo x >here"
+            ));
+            assert_eq!(opened.error, None, "{user:?} {close}");
+            place.shell(&format!("rm here; chmod 755 {path}"));
+            let is = place.shell(&format!("stat -c %a {path}; cat sub/.git/config .git/config"));
+            assert_eq!(is, was, "{user:?} {close} {path}");
+        }
+    }
+}
+
+/// A folder can be made one of git by its parts, under any name; so can the workspace.
+#[test]
+fn what_a_new_git_folder_obeys_is_put_aside() {
+    for user in USERS {
+        let mut place = Place::new(user);
+        place.look();
+        let bare = "mkdir objects refs; echo ref: refs/heads/x >HEAD; echo '[core]' >config";
+        let outcome = place.run(Tier::Full, &format!("{bare}; mkdir sub; cd sub; {bare}"));
+        assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{}", outcome.output);
+        let from: Vec<_> = outcome.put_aside.iter().map(|it| it.0.clone()).collect();
+        assert_eq!(from, ["config", "sub/config"].map(|name| place.ws().join(name)), "{user:?}");
+        place.shell("rm -f *.put-aside-* sub/*.put-aside-*; echo '[user]' >sub/config");
+        // A git folder stays one for the next command, whatever is moved away of it.
+        place.look();
+        place.run(Tier::Full, "cd sub; mv HEAD h; mv objects o; mv refs r; mv config c");
+        place.look();
+        place.run(Tier::Full, "cd sub; echo x >>config; mv h HEAD");
+        assert_eq!(place.shell("cat sub/config; ls sub"), "[user]\nHEAD\nconfig\nobjects\nrefs\n");
+    }
+}
+
+/// Where the path is too long to be known, nothing new can be made.
+#[test]
+fn nothing_is_made_where_its_path_cannot_be_told() {
+    let place = rich(User::Own);
+    let outcome = place.run(
+        Tier::Full,
+        "d=$(printf 'd%.0s' {1..200}); for i in {1..30}; do mkdir $d 2>/dev/null || break; cd -P $d; \
+         done; mkdir .vscode || mkdir x; ls -A | grep -cx -e .vscode -e x",
+    );
+    assert!(outcome.output.ends_with("0\n"), "{}", outcome.output);
+}
+
 #[test]
 fn in_read_only_mode_nothing_changes_but_temporary_files() {
     for user in USERS {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Order {
     pub(crate) at_most: Tier,
     pub(crate) policy: Policy,
+    /// Whether its user looks for what is protected right before.
+    pub(crate) look: bool,
     pub(crate) cwd: PathBuf,
     pub(crate) command: String,
 }

@@ -118,7 +118,12 @@ fn threads() -> std::io::Result<()> {
 fn confined() -> std::io::Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
-    let order: order::Order = serde_json::from_str(&text)?;
+    let mut order: order::Order = serde_json::from_str(&text)?;
+    if let [root] = &order.policy.roots[..]
+        && order.look
+    {
+        order.policy.protected = sandbox::Protected::below(root).map_err(std::io::Error::other)?;
+    }
     let processes =
         Processes::new(PathBuf::from(Processes::THIS_BINARY), Environment::from_process())
             .confined_at_most(order.at_most);

@@ -120,6 +120,7 @@ fn a_linked_worktree_and_a_submodule_can_be_worked_in() {
 fn nested(place: &Place, outer: Tier, command: &str) -> Outcome {
     // The outer one gives it another `/tmp` already.
     let order = Order {
+        look: false,
         at_most: Tier::Full,
         policy: Policy { temporary: None, ..place.policy.clone() },
         cwd: place.ws(),

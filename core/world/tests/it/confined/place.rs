@@ -109,12 +109,25 @@ impl Place {
         at_most: Tier,
         command: &str,
     ) -> Outcome {
-        let order = Order { at_most, policy, cwd: self.ws(), command: command.to_owned() };
+        let order =
+            Order { at_most, policy, cwd: self.ws(), command: command.to_owned(), look: false };
+        self.order(starters, &order)
+    }
+
+    /// Runs a command in the workspace, confined, after its own user has looked for what is
+    /// protected.
+    pub(super) fn look_and_run(&self, command: &str) -> Outcome {
+        let (policy, command) = (self.policy.clone(), command.to_owned());
+        let order = Order { at_most: Tier::Full, policy, cwd: self.ws(), command, look: true };
+        self.order(&[], &order)
+    }
+
+    fn order(&self, starters: &[&str], order: &Order) -> Outcome {
         let probe = probe();
         let all: Vec<&str> = starters.iter().copied().chain(probe.to_str()).collect();
         let mut host = self.as_user(all[0]);
         host.args(&all[1..]);
-        order_from(host, &order, &self.base.join("home"))
+        order_from(host, order, &self.base.join("home"))
     }
 
     /// A program that runs as this place's user.

@@ -1,0 +1,86 @@
+//! Names of files and folders that are protected wherever they stand.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+/// Folder and file names whose content other programs execute or obey, or that hold keys. A write
+/// to or below one of them, at any depth, is judged like a write outside the roots. Compared
+/// without regard to ASCII case, because some file systems fold it.
+pub const PROTECTED_NAMES: [&str; 46] = [
+    // Version control, editors, agents.
+    ".git",
+    ".gitconfig",
+    ".bridle",
+    ".agents",
+    ".claude",
+    ".codex",
+    ".cursor",
+    ".gemini",
+    ".idea",
+    ".vscode",
+    ".zed",
+    ".mcp.json",
+    ".husky",
+    ".envrc",
+    // What shells and logins run.
+    ".bashrc",
+    ".bash_profile",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_aliases",
+    ".profile",
+    ".zshrc",
+    ".zshenv",
+    ".zprofile",
+    ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".logout",
+    ".xinitrc",
+    ".xprofile",
+    ".xsession",
+    ".pam_environment",
+    // Keys, and whom they are sent to.
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".kube",
+    ".docker",
+    ".npmrc",
+    ".pypirc",
+    ".netrc",
+    ".config/gh",
+    ".config/git",
+    ".config/fish",
+    ".config/autostart",
+];
+
+/// Which of [`PROTECTED_NAMES`] the entry `name` of `folder` has.
+pub(crate) fn protected_name(folder: &Path, name: &OsStr) -> Option<&'static str> {
+    // Nearly every name is ruled out by its first letter.
+    let dotted = name.as_encoded_bytes().first() == Some(&b'.');
+    let within = folder.file_name().filter(|name| name.eq_ignore_ascii_case(".config"));
+    if !dotted && within.is_none() {
+        return None;
+    }
+    PROTECTED_NAMES.into_iter().find(|known| match known.split_once('/') {
+        Some((_, last)) => within.is_some() && name.eq_ignore_ascii_case(last),
+        None => name.eq_ignore_ascii_case(known),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_names_every_protected_name() {
+        let readme = include_str!("../../../README.md");
+        for name in PROTECTED_NAMES {
+            assert!(readme.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+}
