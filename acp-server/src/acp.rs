@@ -20,6 +20,7 @@ mod options;
 mod outbound;
 mod outbox;
 mod permission;
+mod pieces;
 mod serve;
 mod session;
 mod sessions;

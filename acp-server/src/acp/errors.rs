@@ -147,7 +147,19 @@ pub(super) fn store(failure: &StoreError) -> Error {
         StoreError::Newer { .. } => "; update bridle to open it",
         _ => "",
     };
-    error(ErrorCode::INTERNAL_ERROR, kind, &format!("{failure}{hint}"))
+    let refused = error(ErrorCode::INTERNAL_ERROR, kind, &format!("{failure}{hint}"));
+    match failure {
+        StoreError::Locked { pid: Some(pid), .. } => with_data(refused, "pid", *pid),
+        _ => refused,
+    }
+}
+
+/// A session that belongs to the folder `home`, wanted in another one.
+pub(super) fn other_folder(asked: &Path, home: &Path) -> Error {
+    let (asked, home) = (asked.to_string_lossy(), home.to_string_lossy());
+    let message = format!("cwd is {asked}, but this session belongs to {home}; send that as cwd");
+    let refused = error(ErrorCode::INVALID_PARAMS, "other-folder", &message);
+    with_data(with_data(refused, "cwd", &*asked), "sessionCwd", &*home)
 }
 
 /// Nothing says where sessions are kept.

@@ -43,7 +43,8 @@ pub(super) struct Server {
     /// Everything that runs for this connection; closing it closes the sessions.
     pub(super) tasks: TaskSet,
     pub(super) credits: Arc<Credits>,
-    /// Measures how long a client that has left may take to read the rest.
+    /// Measures how long a client that has left may take to read the rest, and how long pieces of
+    /// a message wait for each other.
     pub(super) clock: Arc<dyn Clock>,
     /// Cancelled when nothing can reach the client any more.
     pub(super) gone: CancellationToken,

@@ -3,8 +3,7 @@
 //! The agent's updates, the questions that follow them and the answers to prompts pass through
 //! this one task, so an answer always comes after the last update of its turn. It waits for a
 //! credit before each update; while it waits the agent's bounded stream fills and the turn slows
-//! down. Pieces of a message that have queued up are sent as one; nothing is ever held back to
-//! wait for more.
+//! down.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::commands::{self, LocalCommand, Status};
 use super::link::Link;
 use super::options::{self, Chosen};
+use super::pieces::Pieces;
 use super::session::{Wanted, show};
 use super::speaking::Speaking;
 use super::steering::Steering;
@@ -31,9 +31,6 @@ pub(super) const UPDATE_QUEUE: usize = 256;
 
 /// How many questions may wait here.
 pub(super) const QUESTION_QUEUE: usize = 64;
-
-/// Pieces of a message are joined up to about this many bytes.
-const JOIN_LIMIT: usize = 8 * 1024;
 
 /// A question to the person, on its way out.
 pub(super) struct Ask(Box<dyn FnOnce(&Link) + Send>);
@@ -80,33 +77,46 @@ pub(super) struct Outbox {
     pub(super) meter: Meter,
     pub(super) updates: mpsc::Receiver<AgentUpdate>,
     pub(super) questions: mpsc::Receiver<Ask>,
+    pub(super) pieces: Pieces,
     pub(super) speaking: Speaking,
 }
 
 impl Outbox {
     /// Runs until the agent has ended and everything it said is sent.
     pub(super) async fn run(mut self) {
-        while let Some(next) = next(&mut self.updates, &mut self.questions, &self.turns).await {
+        loop {
+            let Self { updates, questions, turns, pieces, .. } = &mut self;
+            let Some(next) = next(updates, questions, turns, pieces).await else { break };
             match next {
-                Next::Update(update) => self.deliver(update).await,
-                Next::Ask(Ask(send)) => send(&self.link),
-                Next::Local => self.answer_locals().await,
+                Next::Update(update) => {
+                    for update in self.pieces.push(update) {
+                        self.deliver(update).await;
+                    }
+                }
+                Next::Due => self.flush().await,
+                Next::Ask(Ask(send)) => {
+                    self.flush().await;
+                    send(&self.link);
+                }
+                Next::Local => {
+                    self.flush().await;
+                    self.answer_locals().await;
+                }
             }
+        }
+        self.flush().await;
+    }
+
+    /// Sends what waits of a message.
+    async fn flush(&mut self) {
+        if let Some(piece) = self.pieces.flush() {
+            self.deliver(piece).await;
         }
     }
 
     async fn deliver(&mut self, update: AgentUpdate) {
-        let mut next = Some(update);
-        while let Some(update) = next {
-            self.link.room().await;
-            self.send_notes().await;
-            let (update, rest) = join(update, &mut self.updates);
-            next = rest;
-            self.deliver_one(update).await;
-        }
-    }
-
-    async fn deliver_one(&mut self, update: AgentUpdate) {
+        self.link.room().await;
+        self.send_notes().await;
         self.speaking.hear(&update);
         match update {
             AgentUpdate::Replay(replay) => self.show_again(replay).await,
@@ -253,6 +263,8 @@ impl Drop for Outbox {
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, and it is not kept")]
 enum Next {
     Update(AgentUpdate),
+    /// A piece of a message has waited long enough.
+    Due,
     Ask(Ask),
     Local,
 }
@@ -263,46 +275,14 @@ async fn next(
     updates: &mut mpsc::Receiver<AgentUpdate>,
     questions: &mut mpsc::Receiver<Ask>,
     turns: &Turns,
+    pieces: &mut Pieces,
 ) -> Option<Next> {
     tokio::select! {
         biased;
         update = updates.recv() => update.map(Next::Update),
+        () = pieces.due() => Some(Next::Due),
         Some(ask) = questions.recv() => Some(Next::Ask(ask)),
         () = turns.local() => Some(Next::Local),
-    }
-}
-
-/// Joins a piece of a message with the pieces of the same message that wait behind it. The first
-/// update that does not fit comes back as the second value.
-fn join(
-    update: AgentUpdate,
-    queue: &mut mpsc::Receiver<AgentUpdate>,
-) -> (AgentUpdate, Option<AgentUpdate>) {
-    let mut joined = update;
-    loop {
-        let room = match &joined {
-            AgentUpdate::MessageChunk { text, .. } | AgentUpdate::ThoughtChunk { text, .. } => {
-                text.len() < JOIN_LIMIT
-            }
-            _ => false,
-        };
-        if !room {
-            return (joined, None);
-        }
-        let Ok(next) = queue.try_recv() else {
-            return (joined, None);
-        };
-        match (&mut joined, next) {
-            (
-                AgentUpdate::MessageChunk { id, text },
-                AgentUpdate::MessageChunk { id: next_id, text: more },
-            )
-            | (
-                AgentUpdate::ThoughtChunk { id, text },
-                AgentUpdate::ThoughtChunk { id: next_id, text: more },
-            ) if *id == next_id => text.push_str(&more),
-            (_, next) => return (joined, Some(next)),
-        }
     }
 }
 
@@ -320,35 +300,18 @@ pub(super) fn answer(sent: Result<(), agent_client_protocol::Error>) {
 
 #[cfg(test)]
 mod tests {
+    use bridle_compose::SystemClock;
+
     use super::*;
-
-    fn text(id: &str, text: &str) -> AgentUpdate {
-        AgentUpdate::MessageChunk { id: MessageId::new(id), text: text.into() }
-    }
-
-    #[tokio::test]
-    async fn queued_pieces_of_one_message_are_joined_and_nothing_is_reordered() {
-        let (sender, mut queue) = mpsc::channel(8);
-        let thought = AgentUpdate::ThoughtChunk { id: MessageId::new("a"), text: "t".into() };
-        for update in [text("a", "2"), text("a", "3"), text("b", "4"), thought] {
-            sender.send(update).await.unwrap();
-        }
-        let (first, rest) = join(text("a", "1"), &mut queue);
-        assert!(matches!(first, AgentUpdate::MessageChunk { text, .. } if text == "123"));
-        let (second, rest) = join(rest.unwrap(), &mut queue);
-        assert!(matches!(second, AgentUpdate::MessageChunk { text, .. } if text == "4"));
-        let (third, rest) = join(rest.unwrap(), &mut queue);
-        assert!(matches!(third, AgentUpdate::ThoughtChunk { text, .. } if text == "t"));
-        assert!(rest.is_none());
-    }
 
     #[tokio::test]
     async fn a_question_waits_for_the_updates_before_it() {
         let (sender, mut updates) = mpsc::channel(4);
         let (asker, mut questions) = mpsc::channel(4);
-        let turns = Turns::default();
-        for piece in ["1", "2"] {
-            sender.send(text("a", piece)).await.unwrap();
+        let (turns, mut pieces) = (Turns::default(), Pieces::new(Arc::new(SystemClock)));
+        for text in ["1", "2"] {
+            let piece = AgentUpdate::MessageChunk { id: own_id(), text: text.into() };
+            sender.send(piece).await.unwrap();
         }
         let question = bridle_agent::Question {
             call: bridle_session::ToolCallId::new("c"),
@@ -361,25 +324,15 @@ mod tests {
         asker.send(Ask::new(request).0).await.ok().unwrap();
         let mut order = Vec::new();
         for _ in 0..3 {
-            order.push(match next(&mut updates, &mut questions, &turns).await.unwrap() {
+            let next = next(&mut updates, &mut questions, &turns, &mut pieces).await.unwrap();
+            order.push(match next {
                 Next::Update(_) => "update",
                 Next::Ask(_) => "question",
-                Next::Local => "local",
+                Next::Due | Next::Local => "something else",
             });
         }
         assert_eq!(order, ["update", "update", "question"]);
         drop(sender);
-        assert!(next(&mut updates, &mut questions, &turns).await.is_none());
-    }
-
-    #[tokio::test]
-    async fn joining_is_bounded() {
-        let (sender, mut queue) = mpsc::channel(64);
-        for _ in 0..32 {
-            sender.send(text("a", &"x".repeat(1_000))).await.unwrap();
-        }
-        let (first, _) = join(text("a", ""), &mut queue);
-        let AgentUpdate::MessageChunk { text, .. } = first else { panic!("a chunk stays a chunk") };
-        assert!(text.len() < JOIN_LIMIT + 1_000, "{}", text.len());
+        assert!(next(&mut updates, &mut questions, &turns, &mut pieces).await.is_none());
     }
 }

@@ -6,6 +6,7 @@ mod bad_input;
 mod client;
 mod leaving;
 mod permissions;
+mod pieces;
 mod plan;
 mod queue;
 mod sessions;

@@ -57,6 +57,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         | AgentUpdate::Model(_)
         | AgentUpdate::Effort(_)
         | AgentUpdate::Notice { .. }
+        | AgentUpdate::BlockEnded
         // The client knows what it sent.
         | AgentUpdate::Joined { .. }
         | AgentUpdate::Replay(_)

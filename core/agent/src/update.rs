@@ -19,7 +19,7 @@ pub enum AgentUpdate {
         /// Its parts.
         content: Vec<Content>,
     },
-    /// More text of an answer. Adjacent pieces are joined while the client is busy.
+    /// More text of an answer. Adjacent pieces may be joined on their way.
     MessageChunk {
         /// The answer.
         id: MessageId,
@@ -33,6 +33,8 @@ pub enum AgentUpdate {
         /// The piece.
         text: String,
     },
+    /// The text or the reasoning that was being given is complete.
+    BlockEnded,
     /// The model asked for a tool. `status` is `Pending` live, final in a replay.
     ToolCall {
         /// The call.

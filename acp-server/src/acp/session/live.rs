@@ -21,6 +21,7 @@ use crate::acp::link::Link;
 use crate::acp::options::Chosen;
 use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
+use crate::acp::pieces::Pieces;
 use crate::acp::speaking::Speaking;
 use crate::acp::to_acp::Pictures;
 use crate::acp::turns::Turns;
@@ -102,12 +103,14 @@ impl Live {
                 system_prompt: request.system_prompt.is_some(),
             },
         );
-        let (app, wanted) = (server.app.clone(), id.clone());
-        let Opened { writer, session, recovery } =
-            blocking(move || app.store().open(&wanted).map_err(|failure| errors::store(&failure)))
-                .await?;
-        let (cwd, home) = (request.cwd, session.header().cwd.clone());
-        blocking(move || same_folder(&cwd, &home)).await?;
+        let (app, wanted, cwd) = (server.app.clone(), id.clone(), request.cwd);
+        let Opened { writer, session, recovery } = blocking(move || {
+            let store = app.store();
+            let stored = store.tail(&wanted, 0).map_err(|failure| errors::store(&failure))?;
+            same_folder(&cwd, &stored.header.cwd)?;
+            store.open(&wanted).map_err(|failure| errors::store(&failure))
+        })
+        .await?;
         if recovery.torn_bytes > 0 {
             notes.push(format!(
                 "The end of this session's log was torn: {} bytes were set aside",
@@ -185,9 +188,19 @@ impl Live {
         let turns = self.turns.clone();
         let app = self.server.app.clone();
         let cwd = self.cwd.clone();
-        let speaking = Speaking::default();
-        let outbox =
-            Outbox { app, link, session, turns, cwd, chosen, meter, updates, questions, speaking };
+        let outbox = Outbox {
+            app,
+            link,
+            session,
+            turns,
+            cwd,
+            chosen,
+            meter,
+            updates,
+            questions,
+            pieces: Pieces::new(Arc::clone(&self.server.clock)),
+            speaking: Speaking::default(),
+        };
         self.outbox = Some(self.server.tasks.spawn(outbox.run()));
         self
     }
@@ -271,10 +284,7 @@ fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
     if asked == home || fs_err::canonicalize(asked).is_ok_and(|asked| asked == home) {
         return Ok(());
     }
-    Err(errors::invalid_params(&format!(
-        "cwd: this session belongs to {}; load it with that folder as cwd",
-        home.display()
-    )))
+    Err(errors::other_folder(asked, home))
 }
 
 /// Parts of a request that are understood but not used.

@@ -70,6 +70,19 @@ impl Clock for NoWaiting {
     }
 }
 
+/// A clock that stands still: nothing that waits for it goes on.
+pub(super) struct Frozen;
+
+impl Clock for Frozen {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn sleep(&self, _: Duration) -> Sleep {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// See the module.
 pub(super) struct TestClient {
     input: Option<WriteHalf<DuplexStream>>,

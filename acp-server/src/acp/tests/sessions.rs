@@ -145,9 +145,41 @@ async fn a_session_that_is_open_elsewhere_is_refused_with_a_reason() {
     let params = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
     let answer = other.call("session/load", params).await;
     assert_eq!(answer["error"]["data"]["kind"], "locked", "{answer}");
+    assert_eq!(answer["error"]["data"]["pid"], std::process::id(), "{answer}");
     let deleted = other.call("session/delete", json!({"sessionId": session})).await;
     assert_eq!(deleted["error"]["data"]["kind"], "locked", "{deleted}");
     other.leave().await;
+    client.leave().await;
+}
+
+/// B049. The folder is looked at first: nothing is opened or locked for a client that is wrong.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_session_is_loaded_from_its_own_folder_only_by_whatever_name() {
+    let model = model(Script::new()).await;
+    let place = Place::new();
+    let (mut holder, session) = TestClient::with_session(&place, &model).await;
+    let prompt = holder.prompt(&session, "words").await;
+    holder.stop(prompt).await;
+    let other = tempfile::tempdir().unwrap();
+    let alias = other.path().join("alias");
+    fs_err::os::unix::fs::symlink(place.workspace(), &alias).unwrap();
+    let mut client = TestClient::ready(&place, Some(&model)).await;
+    for method in ["session/load", "session/resume"] {
+        let params = json!({"sessionId": session, "cwd": other.path(), "mcpServers": []});
+        let error = client.call(method, params).await["error"].clone();
+        // Not that it is locked, although it is.
+        assert_eq!(error["code"], -32602, "{error}");
+        let message = error["message"].as_str().unwrap();
+        for folder in [other.path(), &place.workspace()] {
+            assert!(message.contains(&*folder.to_string_lossy()), "{message}");
+        }
+        assert_eq!(error["data"]["sessionCwd"], json!(place.workspace()));
+    }
+    holder.leave().await;
+    let params = json!({"sessionId": session, "cwd": alias, "mcpServers": []});
+    let answer = client.call("session/load", params).await;
+    assert!(answer.get("result").is_some(), "{answer}");
     client.leave().await;
 }
 

@@ -203,6 +203,9 @@ impl Driver {
             Chunk::ThinkingDelta { text, .. } if !text.is_empty() => {
                 (AgentUpdate::ThoughtChunk { id, text }, false)
             }
+            Chunk::BlockEnd { block: Block::Text { .. } | Block::Thinking { .. }, .. } => {
+                (AgentUpdate::BlockEnded, false)
+            }
             // Tool calls are announced when the answer is settled: one that is cut off never
             // leaves an open call behind at the client.
             _ => return false,

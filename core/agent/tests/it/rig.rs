@@ -245,7 +245,10 @@ impl Rig {
             {
                 return (lines, outcome.clone());
             }
-            lines.push(line(&update));
+            // Where pieces of an answer end matters to who joins them.
+            if !matches!(update, AgentUpdate::BlockEnded) {
+                lines.push(line(&update));
+            }
         }
         panic!("the driver ended first: {lines:#?}");
     }
@@ -294,6 +297,7 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         AgentUpdate::UserMessage { content, .. } => format!("user {}", flat(content)),
         AgentUpdate::MessageChunk { id, text } => format!("text {id} {text}"),
         AgentUpdate::ThoughtChunk { id, text } => format!("thought {id} {text}"),
+        AgentUpdate::BlockEnded => "block ended".to_owned(),
         AgentUpdate::ToolCall { id, status: at, display, .. } => {
             format!("call {id} {} {}", status(at), display.title)
         }
