@@ -6,6 +6,8 @@
 //! writer of the output. [`to_acp`] and [`from_acp`] translate between the agent's vocabulary and
 //! the protocol's; [`errors`] holds every error that a client can be answered.
 
+mod auth;
+mod clients;
 mod commands;
 mod credit;
 mod elicitation;
@@ -16,6 +18,7 @@ mod inbound;
 mod ledger;
 mod link;
 mod list;
+mod opening;
 mod options;
 mod outbound;
 mod outbox;

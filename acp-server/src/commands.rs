@@ -65,6 +65,8 @@ enum Command {
         /// The thinking level of new sessions: off, low, medium, high, xhigh or max.
         #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
         thinking: Option<Effort>,
+        #[command(subcommand)]
+        action: Option<AcpAction>,
     },
     /// Do one thing without an editor: answer on standard output, progress on standard error.
     #[command(after_help = EXIT_CODES)]
@@ -86,6 +88,13 @@ enum Command {
     Config(config::Action),
     /// Check that this installation can work.
     Doctor,
+}
+
+/// What an editor may run instead, with the command line that it is configured with.
+#[derive(Debug, Subcommand)]
+enum AcpAction {
+    /// The same as `bridle login`.
+    Login(login::Arguments),
 }
 
 /// How a command ended; the numbers are promised in `--help`.
@@ -154,7 +163,12 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
     let plain = Overrides::default();
     match command {
-        Command::Acp { model, thinking } => {
+        Command::Login(arguments)
+        | Command::Acp { action: Some(AcpAction::Login(arguments)), .. } => {
+            let app = block_on(async { Ok(app(environment, plain).await) })?;
+            login::login(&app, &arguments)
+        }
+        Command::Acp { model, thinking, action: None } => {
             let overrides = Overrides { model, thinking, mode: None };
             block_on(async { acp::run(app(environment, overrides).await).await })
         }
@@ -164,10 +178,6 @@ fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
         }
         #[cfg(feature = "demo")]
         Command::Demo => block_on(demo::run()),
-        Command::Login(arguments) => {
-            let app = block_on(async { Ok(app(environment, plain).await) })?;
-            login::login(&app, &arguments)
-        }
         Command::Logout(arguments) => {
             let app = block_on(async { Ok(app(environment, plain).await) })?;
             login::logout(&app, &arguments)

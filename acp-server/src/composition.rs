@@ -29,7 +29,10 @@ use self::bundle::{Bundle, configured};
 use self::no_store::NoStore;
 use self::plugins::CurrentSettings;
 use self::providers::Providers;
-use crate::config::{self, Environment, Overrides, PROVIDERS, Places, Settings, route_fault};
+use crate::config::{
+    self, CredentialsError, Environment, Overrides, PROVIDERS, Places, Settings, route_fault,
+    set_key,
+};
 use crate::tally::number;
 
 /// What the process is made of, and what its sessions will be made of.
@@ -208,6 +211,25 @@ impl App {
         let mut settings = config::load(&self.environment, &self.overrides);
         settings.state.clone_from(&self.settings().state);
         self.settings.set(settings);
+    }
+
+    /// Removes the kept key of every provider, and uses none, wherever it is from, until
+    /// [`App::reload`]. Blocks on a small file.
+    ///
+    /// # Errors
+    /// When the file could not be changed; no key is used all the same.
+    pub fn log_out(&self) -> Result<(), CredentialsError> {
+        let mut settings = Settings::clone(&self.settings());
+        settings.forget_keys("you logged out; authenticate to use the keys that are left");
+        let folder = settings.config.clone();
+        self.settings.set(settings);
+        let Some(folder) = folder else { return Ok(()) };
+        PROVIDERS.iter().try_for_each(|known| set_key(&folder, known.name, None).map(drop))
+    }
+
+    /// The folder that stands for the home of this program, where one was named.
+    pub fn home(&self) -> Option<&str> {
+        self.environment.text("BRIDLE_HOME")
     }
 
     /// Whether any provider could answer now.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod auth;
 mod cancels;
 mod choosing;
 mod commands;

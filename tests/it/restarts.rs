@@ -193,7 +193,8 @@ async fn a_session_open_elsewhere_is_refused_with_the_pid() {
     first.prompt(&session, "hi").await.ok();
     let mut second = scene.client().await;
     let error = second.load(&scene.place, &session).await.error();
-    assert!(error.to_string().contains(&first.pid().to_string()), "{error}");
+    assert!(error["message"].as_str().unwrap().contains(&first.pid().to_string()), "{error}");
+    assert_eq!(error["data"]["pid"], first.pid(), "{error}");
     second.finish_beside().await;
     assert_eq!(first.prompt(&session, "still there?").await.stop_reason(), "end_turn");
     first.finish(&scene.place).await;

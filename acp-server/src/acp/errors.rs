@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use crate::config::Places;
+use crate::config::{CredentialsError, Places};
 use crate::text;
 use agent_client_protocol::{Error, ErrorCode};
 use bridle_agent::AgentGone;
@@ -88,6 +88,14 @@ fn session_not_found(id: &str, message: &str) -> Error {
 pub(super) fn auth_required(reason: &str) -> Error {
     let message = format!("Authentication required: {reason}");
     with_details(error(ErrorCode::AUTH_REQUIRED, "auth", &message))
+}
+
+/// The keys that are kept could not be removed.
+pub(super) fn not_logged_out(failure: &CredentialsError) -> Error {
+    let message = format!(
+        "No key is used until you authenticate again, but the kept ones were not removed: {failure}"
+    );
+    with_details(error(ErrorCode::INTERNAL_ERROR, "logout", &message))
 }
 
 /// Something of ours went wrong; the log has the details.

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    AgentCapabilities, AuthMethod, AuthMethodAgent, AuthenticateRequest, AuthenticateResponse,
-    CancelNotification, CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest,
-    DeleteSessionResponse, Implementation, InitializeRequest, InitializeResponse,
-    ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
-    NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest,
-    ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities,
+    AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthenticateRequest,
+    AuthenticateResponse, CancelNotification, CloseSessionRequest, CloseSessionResponse,
+    DeleteSessionRequest, DeleteSessionResponse, Implementation, InitializeRequest,
+    InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
+    LogoutCapabilities, LogoutRequest, LogoutResponse, NewSessionRequest, PromptCapabilities,
+    PromptRequest, ResumeSessionRequest, SessionCapabilities, SessionCloseCapabilities,
     SessionDeleteCapabilities, SessionId as WireId, SessionListCapabilities,
     SessionResumeCapabilities, SetSessionConfigOptionRequest, SetSessionModeRequest,
 };
@@ -22,19 +22,19 @@ use agent_client_protocol::{
 use bridle_compose::{Clock, TaskSet};
 use bridle_session::SessionId;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::clients::ClientTraits;
 use super::credit::Credits;
-use super::link::{Link, Shows};
+use super::link::Link;
+use super::opening::Opening;
 use super::outbox::answer;
 use super::session::{self, Command, Reopen, blocking};
 use super::sessions::Sessions;
 use super::steering::{self, SteeringRequest};
-use super::{errors, list};
+use super::{auth, errors, list};
 use crate::composition::App;
-
-/// The id of the one way to authenticate.
-const AUTH_METHOD: &str = "configured-key";
 
 /// What one connection works with.
 pub(super) struct Server {
@@ -50,8 +50,8 @@ pub(super) struct Server {
     pub(super) gone: CancellationToken,
     /// Cancelled when the client's input has ended.
     pub(super) input_ended: CancellationToken,
-    /// What the client said that it can show.
-    shows: Mutex<Shows>,
+    /// What the client said of itself.
+    client: Mutex<ClientTraits>,
 }
 
 /// The older way to choose a model, which some clients still use.
@@ -77,13 +77,13 @@ impl Server {
             clock,
             gone: CancellationToken::new(),
             input_ended: CancellationToken::new(),
-            shows: Mutex::default(),
+            client: Mutex::default(),
         }
     }
 
     fn link(&self, connection: ConnectionTo<Client>) -> Link {
-        let shows = *self.shows.lock().unwrap_or_else(PoisonError::into_inner);
-        Link::new(connection, self.credits.clone(), self.gone.clone(), shows)
+        let client = *self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        Link::new(connection, self.credits.clone(), self.gone.clone(), client)
     }
 
     fn initialize(
@@ -91,14 +91,9 @@ impl Server {
         request: &InitializeRequest,
         responder: Responder<InitializeResponse>,
     ) -> Result<(), Error> {
-        // Presence is support, whatever the object holds.
-        let client = &request.client_capabilities;
-        let shows = Shows {
-            notices: client.session.as_ref().is_some_and(|session| session.notices.is_some()),
-            forms: client.elicitation.as_ref().is_some_and(|forms| forms.supports_form()),
-        };
-        *self.shows.lock().unwrap_or_else(PoisonError::into_inner) = shows;
-        responder.respond(initialized())?;
+        let client = ClientTraits::of(request);
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        responder.respond(initialized(auth::methods(&self.app, client)))?;
         // A session is what comes next.
         let app = Arc::clone(&self.app);
         drop(tokio::task::spawn_blocking(move || app.store().prepare()));
@@ -107,41 +102,31 @@ impl Server {
 
     fn authenticate(
         &self,
-        request: &AuthenticateRequest,
+        request: AuthenticateRequest,
         responder: Responder<AuthenticateResponse>,
     ) {
-        if &*request.method_id.0 != AUTH_METHOD {
-            let error = errors::invalid_params("authenticate: there is no such method");
-            return answer(responder.respond_with_error(error));
-        }
         let app = self.app.clone();
-        self.spawn(responder, async move {
-            blocking(move || {
-                app.reload();
-                match app.has_credentials() {
-                    true => Ok(AuthenticateResponse::new()),
-                    false => Err(errors::auth_required(&app.credentials_hint())),
-                }
-            })
-            .await
-        });
+        self.spawn(responder, blocking(move || auth::authenticate(&app, &request)));
+    }
+
+    fn log_out(&self, responder: Responder<LogoutResponse>) {
+        let app = self.app.clone();
+        self.spawn(responder, blocking(move || auth::log_out(&app)));
     }
 
     fn list(&self, request: ListSessionsRequest, responder: Responder<ListSessionsResponse>) {
         let app = self.app.clone();
-        self.spawn(responder, async move {
-            blocking(move || {
-                let listing = app.store().list().map_err(|failure| errors::store(&failure))?;
-                list::page(listing, request.cwd, request.cursor.as_deref())
-            })
-            .await
+        let page = blocking(move || {
+            let listing = app.store().list().map_err(|failure| errors::store(&failure))?;
+            list::page(listing, request.cwd, request.cursor.as_deref())
         });
+        self.spawn(responder, page);
     }
 
     fn new_session(
         self: &Arc<Self>,
-        request: NewSessionRequest,
-        responder: Responder<NewSessionResponse>,
+        Opening(request): Opening<NewSessionRequest>,
+        responder: Responder<Value>,
         connection: ConnectionTo<Client>,
     ) {
         let link = self.link(connection);
@@ -150,8 +135,8 @@ impl Server {
 
     fn load_session(
         self: &Arc<Self>,
-        request: LoadSessionRequest,
-        responder: Responder<LoadSessionResponse>,
+        Opening(request): Opening<LoadSessionRequest>,
+        responder: Responder<Value>,
         connection: ConnectionTo<Client>,
     ) {
         let id = request.session_id.clone();
@@ -161,8 +146,8 @@ impl Server {
 
     fn resume_session(
         self: &Arc<Self>,
-        request: ResumeSessionRequest,
-        responder: Responder<ResumeSessionResponse>,
+        Opening(request): Opening<ResumeSessionRequest>,
+        responder: Responder<Value>,
         connection: ConnectionTo<Client>,
     ) {
         let id = request.session_id.clone();
@@ -226,8 +211,8 @@ impl Server {
     }
 }
 
-/// The answer to `initialize`: the same for every client, since it needs nothing but the program.
-fn initialized() -> InitializeResponse {
+/// The answer to `initialize`, which needs nothing but the program.
+fn initialized(auth_methods: Vec<AuthMethod>) -> InitializeResponse {
     let session = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())
@@ -236,12 +221,11 @@ fn initialized() -> InitializeResponse {
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
-        .session_capabilities(session);
-    let method = AuthMethodAgent::new(AUTH_METHOD, "Use the configured key")
-        .description("Reads the keys again from the environment and from config.toml");
+        .session_capabilities(session)
+        .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()));
     InitializeResponse::new(ProtocolVersion::V1)
         .agent_capabilities(capabilities)
-        .auth_methods(vec![AuthMethod::Agent(method)])
+        .auth_methods(auth_methods)
         .meta(steering::capability())
         .agent_info(Implementation::new("bridle", env!("CARGO_PKG_VERSION")).title("Bridle"))
 }
@@ -266,7 +250,7 @@ where
     }
     macro_rules! opens {
         ($Request:ty, $open:ident) => {
-            on!(|s, request: $Request, responder, cx| s.$open(request, responder, cx))
+            on!(|s, request: Opening<$Request>, responder, cx| s.$open(request, responder, cx))
         };
     }
     macro_rules! to_session {
@@ -277,49 +261,34 @@ where
             })
         };
     }
+    macro_rules! receives {
+        ($agent:expr, $($handler:expr),+ $(,)?) => {
+            $agent$(.on_receive_request($handler, on_receive_request!()))+
+        };
+    }
     let (cancelling, closing) = (server.clone(), server.clone());
-    Agent
-        .v1()
-        .name("bridle")
-        .on_receive_request(
-            on!(|s, r: InitializeRequest, responder, _| s.initialize(&r, responder)?),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            on!(|s, r: AuthenticateRequest, responder, _| s.authenticate(&r, responder)),
-            on_receive_request!(),
-        )
-        .on_receive_request(opens!(NewSessionRequest, new_session), on_receive_request!())
-        .on_receive_request(opens!(LoadSessionRequest, load_session), on_receive_request!())
-        .on_receive_request(opens!(ResumeSessionRequest, resume_session), on_receive_request!())
-        .on_receive_request(
-            on!(|s, r: DeleteSessionRequest, responder, _| s.delete_session(&r, responder)),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            on!(|s, r: ListSessionsRequest, responder, _| s.list(r, responder)),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            on!(|s, r: CloseSessionRequest, responder, _| s.close_session(&r, responder)),
-            on_receive_request!(),
-        )
-        .on_receive_request(to_session!(PromptRequest, Command::Prompt), on_receive_request!())
-        .on_receive_request(to_session!(SteeringRequest, Command::Steer), on_receive_request!())
-        .on_receive_request(
-            to_session!(SetSessionModeRequest, Command::SetMode),
-            on_receive_request!(),
-        )
-        .on_receive_request(
-            to_session!(SetSessionConfigOptionRequest, Command::SetOption),
-            on_receive_request!(),
-        )
-        .on_receive_request(to_session!(SetModelRequest, Command::SetModel), on_receive_request!())
-        .on_receive_notification(
-            async move |r: CancelNotification, _| cancelling.cancel(&r),
-            on_receive_notification!(),
-        )
-        .on_close(async move |_| closing.close().await)
-        .connect_to(transport)
-        .await
+    receives!(
+        Agent.v1().name("bridle"),
+        on!(|s, r: InitializeRequest, responder, _| s.initialize(&r, responder)?),
+        on!(|s, r: AuthenticateRequest, responder, _| s.authenticate(r, responder)),
+        on!(|s, _request: LogoutRequest, responder, _| s.log_out(responder)),
+        opens!(NewSessionRequest, new_session),
+        opens!(LoadSessionRequest, load_session),
+        opens!(ResumeSessionRequest, resume_session),
+        on!(|s, r: DeleteSessionRequest, responder, _| s.delete_session(&r, responder)),
+        on!(|s, r: ListSessionsRequest, responder, _| s.list(r, responder)),
+        on!(|s, r: CloseSessionRequest, responder, _| s.close_session(&r, responder)),
+        to_session!(PromptRequest, Command::Prompt),
+        to_session!(SteeringRequest, Command::Steer),
+        to_session!(SetSessionModeRequest, Command::SetMode),
+        to_session!(SetSessionConfigOptionRequest, Command::SetOption),
+        to_session!(SetModelRequest, Command::SetModel),
+    )
+    .on_receive_notification(
+        async move |r: CancelNotification, _| cancelling.cancel(&r),
+        on_receive_notification!(),
+    )
+    .on_close(async move |_| closing.close().await)
+    .connect_to(transport)
+    .await
 }

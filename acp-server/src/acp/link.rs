@@ -8,6 +8,7 @@ use agent_client_protocol::v1::{ConnectionTo, SentRequest};
 use agent_client_protocol::{Client, JsonRpcRequest};
 use tokio_util::sync::CancellationToken;
 
+use super::clients::ClientTraits;
 use super::credit::Credits;
 
 /// Sends to the client; cheap to clone.
@@ -17,17 +18,7 @@ pub(super) struct Link {
     credits: Arc<Credits>,
     /// Cancelled when nothing can reach the client any more; sends are dropped then.
     gone: CancellationToken,
-    /// What the client can show.
-    pub(super) shows: Shows,
-}
-
-/// What a client says that it can show beyond the basics.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shows {
-    /// Notices.
-    pub(super) notices: bool,
-    /// Forms, through `elicitation/create`.
-    pub(super) forms: bool,
+    pub(super) client: ClientTraits,
 }
 
 impl Link {
@@ -35,9 +26,9 @@ impl Link {
         connection: ConnectionTo<Client>,
         credits: Arc<Credits>,
         gone: CancellationToken,
-        shows: Shows,
+        client: ClientTraits,
     ) -> Self {
-        Self { connection, credits, gone, shows }
+        Self { connection, credits, gone, client }
     }
 
     /// Waits until an update may be sent; a client that is gone takes everything.

@@ -8,6 +8,7 @@ use agent_client_protocol::v1::schema::{
 use bridle_agent::Mode;
 use bridle_model::{CatalogueModel, Effort};
 use bridle_session::{Route, ThinkingSelected};
+use serde_json::{Value, json};
 
 use crate::composition::{App, ModelChoice};
 
@@ -35,6 +36,16 @@ pub(super) fn modes(app: &App, chosen: &Chosen) -> SessionModeState {
     let modes = offered(app, chosen)
         .map(|mode| SessionMode::new(mode.id(), mode.name()).description(mode.description()));
     SessionModeState::new(chosen.mode.id(), modes.collect())
+}
+
+/// The models in the form that they had before there were options; `None` where there is none.
+pub(super) fn models_as_before(app: &App, chosen: &Chosen) -> Option<Value> {
+    let models = models(app, chosen.route.as_ref());
+    let current = chosen.route.as_ref().or_else(|| models.first().map(|model| &model.route))?;
+    let offered =
+        models.iter().map(|model| json!({"modelId": model.route.to_string(), "name": model.name}));
+    let offered: Vec<_> = offered.collect();
+    Some(json!({"currentModelId": current.to_string(), "availableModels": offered}))
 }
 
 /// Every option with its value: the list is always complete.

@@ -161,7 +161,7 @@ impl Outbox {
         let wanted = Wanted::Replay(responder);
         match show(&self.app, &self.link, &self.session, replay).await {
             Err(error) => wanted.refuse(error),
-            Ok(()) => wanted.opened(&self.app, &self.chosen),
+            Ok(()) => wanted.opened(&self.app, &self.chosen, self.link.client),
         }
         self.send_all([commands::available()]).await;
     }
@@ -178,7 +178,7 @@ impl Outbox {
     }
 
     async fn send_notice(&self, level: NoticeLevel, title: &str, detail: Option<&str>) {
-        if self.link.shows.notices {
+        if self.link.client.notices {
             self.send_all([to_acp::notice(level, title, detail)]).await;
         } else {
             self.turns.note(to_acp::notice_message(level, title, detail));

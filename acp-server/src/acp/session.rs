@@ -19,6 +19,7 @@ use agent_client_protocol::v1::schema::{
 use bridle_agent::{AgentGone, AgentHandle};
 use bridle_session::{Content, MessageId, SessionId};
 use bridle_store::StoreError;
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +32,7 @@ use super::link::Link;
 use super::outbox::answer;
 use super::steering::{self, Steering, SteeringRequest, SteeringResponse, WhenIdle};
 use super::turns::Work;
-use super::{errors, from_acp, options};
+use super::{errors, from_acp, opening, options};
 use crate::composition::App;
 
 /// What a client wants of one session.
@@ -71,22 +72,21 @@ pub(super) async fn create(
     server: Arc<Server>,
     link: Link,
     request: NewSessionRequest,
-    responder: Responder<NewSessionResponse>,
+    responder: Responder<Value>,
 ) {
+    let client = link.client;
     match Live::create(&server, link, request).await {
         Err(error) => answer(responder.respond_with_error(error)),
-        Ok((live, opening)) => {
+        Ok((live, started)) => {
             let id = live.id().clone();
             // Before the answer, so that the id works as soon as the client knows it.
             let mailbox = server.sessions.register(&id);
-            answer(
-                responder.respond(
-                    NewSessionResponse::new(id.as_str().to_owned())
-                        .modes(options::modes(&server.app, &opening.chosen))
-                        .config_options(options::all(&server.app, &opening.chosen)),
-                ),
-            );
-            let live = live.announce(opening).await;
+            let response = NewSessionResponse::new(id.as_str().to_owned())
+                .modes(options::modes(&server.app, &started.chosen))
+                .config_options(options::all(&server.app, &started.chosen));
+            let about = (&*server.app, &started.chosen, client);
+            answer(opening::respond(responder, response, about));
+            let live = live.announce(started).await;
             Actor { server, id, mailbox, live: Some(live) }.run().await;
         }
     }

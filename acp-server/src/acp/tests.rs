@@ -2,6 +2,7 @@
 //! it, and the scripted model server on loopback.
 
 mod asking;
+mod auth;
 mod bad_input;
 mod client;
 mod leaving;

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{LoadSessionResponse, PromptResponse, SessionUpdate};
+use agent_client_protocol::v1::schema::{PromptResponse, SessionUpdate};
 use bridle_session::MessageId;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::DropGuard;
 
@@ -31,7 +32,7 @@ pub(super) struct Turns {
 struct State {
     waiting: VecDeque<Waiting>,
     /// Loads of this session while it is open, in the order in which the agent is asked for them.
-    replays: VecDeque<Responder<LoadSessionResponse>>,
+    replays: VecDeque<Responder<Value>>,
     steerings: Steerings,
     notes: Vec<SessionUpdate>,
     closing: bool,
@@ -135,17 +136,17 @@ impl Turns {
     }
 
     /// Notes a load, before the agent is asked for the replay.
-    pub(super) fn open_replay(&self, responder: Responder<LoadSessionResponse>) {
+    pub(super) fn open_replay(&self, responder: Responder<Value>) {
         self.state().replays.push_back(responder);
     }
 
     /// Takes the load whose replay has come.
-    pub(super) fn take_replay(&self) -> Option<Responder<LoadSessionResponse>> {
+    pub(super) fn take_replay(&self) -> Option<Responder<Value>> {
         self.state().replays.pop_front()
     }
 
     /// Takes the load back that was noted last.
-    pub(super) fn take_last_replay(&self) -> Option<Responder<LoadSessionResponse>> {
+    pub(super) fn take_last_replay(&self) -> Option<Responder<Value>> {
         self.state().replays.pop_back()
     }
 

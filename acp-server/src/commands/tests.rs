@@ -43,6 +43,8 @@ fn what_is_not_understood_is_a_usage_error() {
 fn the_names_that_others_rely_on_are_accepted() {
     for line in [
         "bridle acp",
+        "bridle acp login",
+        "bridle acp --model anthropic/claude-sonnet-5-5 login anthropic",
         "bridle acp --model anthropic/claude-sonnet-5-5",
         "bridle exec --json --permissions auto --model deepseek/deepseek-flash --cwd /tmp x",
         "bridle exec -",

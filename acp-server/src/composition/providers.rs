@@ -1,5 +1,6 @@
 //! The model source: from a route to a call with the key, the limits and the adapter of now.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -152,6 +153,12 @@ pub(super) fn no_route(settings: &Settings) -> String {
     );
     for provider in settings.providers.iter().filter(|p| !p.supported && p.key.is_some()) {
         text += &format!("; the key of {} is of no use in this version", provider.name);
+    }
+    let mut reasons: Vec<_> = settings.problems.iter().collect();
+    reasons.extend(settings.providers.iter().filter_map(|provider| provider.withheld.as_ref()));
+    let mut told = HashSet::new();
+    for reason in reasons.into_iter().filter(|reason| told.insert(*reason)) {
+        text += &format!("; {reason}");
     }
     text
 }

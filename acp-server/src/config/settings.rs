@@ -74,6 +74,15 @@ impl Settings {
         self.state.as_ref().map(|state| state.join("sandbox"))
     }
 
+    /// Takes the key from every provider, for a reason that a person reads.
+    pub fn forget_keys(&mut self, reason: &str) {
+        for provider in &mut self.providers {
+            provider.key = None;
+            provider.key_source = None;
+            provider.withheld = Some(reason.to_owned());
+        }
+    }
+
     /// The settings of one provider.
     pub fn provider(&self, name: &str) -> Option<&ProviderSettings> {
         self.providers.iter().find(|provider| provider.name == name)

@@ -140,7 +140,7 @@ impl Live {
         let header = session.header().clone();
         let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
         let (asking, questions) = mpsc::channel(QUESTION_QUEUE);
-        let forms = link.shows.forms.then(|| asking.clone());
+        let forms = link.client.forms.then(|| asking.clone());
         let wire_id = WireId::new(header.id.as_str());
         let seed = SessionSeed {
             session,
@@ -177,7 +177,7 @@ impl Live {
         send(commands::available()).await;
         if let Some((title, rest)) = notes.split_first() {
             let detail = (!rest.is_empty()).then(|| rest.join("\n\n"));
-            if link.shows.notices {
+            if link.client.notices {
                 let notice = to_acp::notice(NoticeLevel::Warning, title, detail.as_deref());
                 send(notice).await;
             } else {
@@ -250,7 +250,7 @@ pub(in crate::acp) async fn show(
         Ok((replay, pictures))
     })
     .await?;
-    let notices = link.shows.notices;
+    let notices = link.client.notices;
     let shown = |update| to_acp::replayed(update, notices, &pictures);
     for update in replay.into_iter().flat_map(shown) {
         link.room().await;

@@ -9,10 +9,14 @@ use agent_client_protocol::v1::schema::{
     LoadSessionRequest, LoadSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
 };
 
+use serde_json::Value;
+
 use super::Actor;
 use super::live::{self, Live};
+use crate::acp::clients::ClientTraits;
 use crate::acp::errors;
 use crate::acp::link::Link;
+use crate::acp::opening;
 use crate::acp::options::{self, Chosen};
 use crate::acp::outbox::answer;
 use crate::composition::App;
@@ -30,15 +34,15 @@ pub(in crate::acp) struct Reopen {
 #[derive(Debug)]
 pub(in crate::acp) enum Wanted {
     /// What was said, before the answer.
-    Replay(Responder<LoadSessionResponse>),
+    Replay(Responder<Value>),
     /// The answer alone.
-    Resume(Responder<ResumeSessionResponse>),
+    Resume(Responder<Value>),
 }
 
 impl Reopen {
     pub(in crate::acp) fn load(
         request: LoadSessionRequest,
-        responder: Responder<LoadSessionResponse>,
+        responder: Responder<Value>,
         link: Link,
     ) -> Self {
         Self { request, wanted: Wanted::Replay(responder), link }
@@ -46,7 +50,7 @@ impl Reopen {
 
     pub(in crate::acp) fn resume(
         request: ResumeSessionRequest,
-        responder: Responder<ResumeSessionResponse>,
+        responder: Responder<Value>,
         link: Link,
     ) -> Self {
         let ResumeSessionRequest { session_id, cwd, .. } = request;
@@ -61,16 +65,17 @@ impl Reopen {
 
 impl Wanted {
     /// Answers that the session is open, and what it is set to.
-    pub(in crate::acp) fn opened(self, app: &App, chosen: &Chosen) {
+    pub(in crate::acp) fn opened(self, app: &App, chosen: &Chosen, client: ClientTraits) {
+        let about = (app, chosen, client);
         let (modes, all) = (options::modes(app, chosen), options::all(app, chosen));
         match self {
             Self::Replay(responder) => {
                 let response = LoadSessionResponse::new().modes(modes).config_options(all);
-                answer(responder.respond(response));
+                answer(opening::respond(responder, response, about));
             }
             Self::Resume(responder) => {
                 let response = ResumeSessionResponse::new().modes(modes).config_options(all);
-                answer(responder.respond(response));
+                answer(opening::respond(responder, response, about));
             }
         }
     }
@@ -90,21 +95,22 @@ impl Actor {
             let cwd = request.cwd;
             return match live.is_in(cwd).await {
                 Err(error) => wanted.refuse(error),
-                Ok(()) => self.show_again(live, wanted).await,
+                Ok(()) => self.show_again(live, wanted, link.client).await,
             };
         }
+        let client = link.client;
         let replays = matches!(wanted, Wanted::Replay(_));
         match Live::load(&self.server, link, &self.id, request, replays).await {
             Err(error) => wanted.refuse(error),
             Ok((live, opening)) => {
-                wanted.opened(&self.server.app, &opening.chosen);
+                wanted.opened(&self.server.app, &opening.chosen, client);
                 self.live = Some(live.announce(opening).await);
             }
         }
     }
 
     /// The outbox replays, between what it has sent of a running turn and what is to come.
-    async fn show_again(&self, live: &Live, wanted: Wanted) {
+    async fn show_again(&self, live: &Live, wanted: Wanted, client: ClientTraits) {
         let (app, agent) = (Arc::clone(&self.server.app), live.agent().clone());
         if live.is_deaf() {
             return wanted.refuse(errors::agent_gone(bridle_agent::AgentGone::Closed));
@@ -113,7 +119,7 @@ impl Actor {
             return self
                 .begin(async move {
                     match live::chosen(&agent).await {
-                        Ok(chosen) => wanted.opened(&app, &chosen),
+                        Ok(chosen) => wanted.opened(&app, &chosen, client),
                         Err(error) => wanted.refuse(error),
                     }
                 })

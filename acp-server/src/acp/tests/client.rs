@@ -41,6 +41,11 @@ impl Place {
         Self { home, ..Self::new() }
     }
 
+    /// The folder of the agent's own files.
+    pub(super) fn home(&self) -> &Path {
+        self.home.as_deref().unwrap()
+    }
+
     pub(super) fn workspace(&self) -> PathBuf {
         fs_err::canonicalize(self.root.path()).unwrap().join("workspace")
     }
@@ -129,8 +134,16 @@ impl TestClient {
     }
 
     pub(super) async fn initialize(&mut self) {
-        let answer = self.call("initialize", json!({"protocolVersion": 1})).await;
+        self.initialize_as(json!({})).await;
+    }
+
+    /// As [`Self::initialize`], with what the client says of itself.
+    pub(super) async fn initialize_as(&mut self, client: Value) -> Value {
+        let mut params = json!({"protocolVersion": 1});
+        params.as_object_mut().unwrap().extend(client.as_object().unwrap().clone());
+        let answer = self.call("initialize", params).await;
         assert_eq!(answer["result"]["protocolVersion"], 1);
+        answer["result"].clone()
     }
 
     /// A client with one session whose set-up updates have been read.
