@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bridle_compose::{Clock, Sleep, SystemClock, TaskSet};
 use bridle_model_server::{ModelServer, Script};
+use bridle_tests::SchemaCheck;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{
@@ -95,6 +96,8 @@ pub(super) struct TestClient {
     pub(super) server: Arc<Server>,
     pub(super) served: JoinHandle<anyhow::Result<()>>,
     next_id: i64,
+    /// SCHEMA-001 and SCHEMA-002: every message that is read fits the protocol's schemas.
+    schema: SchemaCheck,
     /// Everything read, in order.
     pub(super) trace: Vec<Value>,
 }
@@ -122,6 +125,7 @@ impl TestClient {
             server,
             served,
             next_id: 0,
+            schema: SchemaCheck::default(),
             trace: Vec::new(),
         }
     }
@@ -170,6 +174,9 @@ impl TestClient {
     }
 
     pub(super) async fn raw(&mut self, bytes: impl AsRef<[u8]>) {
+        for line in bytes.as_ref().split(|byte| *byte == b'\n') {
+            self.schema.client_said(&serde_json::from_slice(line).unwrap_or_default());
+        }
         self.input.as_mut().unwrap().write_all(bytes.as_ref()).await.unwrap();
     }
 
@@ -211,6 +218,7 @@ impl TestClient {
             let text = error["message"].as_str().unwrap();
             assert!(error["code"].is_i64() && !text.is_empty() && !text.contains('\n'), "{error}");
         }
+        assert_eq!(self.schema.agent_said(&message), None, "{message}");
         self.trace.push(message.clone());
         Some(message)
     }
