@@ -1,12 +1,15 @@
 //! The requirements of the protocol's conformance registry, each test named after its id. Those
-//! about the transport as a whole (TRANSPORT-001/002, JSONRPC-001/002/003, CLIENTCAP-001/002/003,
-//! CANCEL-002, PROMPT-002) are rules of every trace and are checked at the end of every test.
+//! about the transport as a whole are rules of every trace, too, and are checked at the end of
+//! every test.
 
 use bridle_model_server::{Answer, Gate, Reply, Script};
 use bridle_tests::{Client, Place};
 use serde_json::{Value, json};
 
-use crate::scene::{Scene, reached};
+use crate::scene::{Scene, endless, reached};
+
+/// The smallest PNG.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
 async fn initialized(capabilities: Value) -> (Place, Client, Value) {
     let place = Place::new();
@@ -29,6 +32,121 @@ async fn init_001_to_004_the_agent_says_what_it_is() {
         assert!(capabilities["sessionCapabilities"][method].is_object(), "{method}");
     }
     client.finish(&place).await;
+}
+
+/// The last bytes, too, which come while the agent ends.
+#[tokio::test]
+async fn transport_001_002_every_line_is_a_message_in_utf_8() {
+    let text = "grün\n\u{2028}\u{1F600}\u{7f}\r\nend";
+    let scene = Scene::new(Script::new()).await;
+    let call = Answer::new().text(text).tool_call("shell", endless(&scene.place));
+    scene.model.push(call);
+    let (mut client, session) = scene.session().await;
+    client.begin_prompt(&session, text).await;
+    client.wait_for("the call", |trace| trace.tool_calls(&session).pop()).await;
+    let trace = client.finish(&scene.place).await;
+    assert_eq!(trace.text(&session), text);
+    assert!(trace.from_agent().all(Value::is_object), "{trace}");
+}
+
+#[tokio::test]
+async fn prompt_001_002_the_stop_reason_is_defined_and_updates_are_the_sessions() {
+    let script = Script::new().otherwise(Answer::new().thinking("well").text("said"));
+    let scene = Scene::new(script).await;
+    let (mut client, first) = scene.session().await;
+    let second = client.new_session(&scene.place).await;
+    for session in [&first, &second] {
+        assert_eq!(client.prompt(session, "hi").await.stop_reason(), "end_turn");
+    }
+    let trace = client.finish(&scene.place).await;
+    for session in [&first, &second] {
+        assert_eq!(trace.text(session), "said");
+    }
+    for call in trace.calls("session/update") {
+        let of = call["params"]["sessionId"].as_str().unwrap();
+        assert!([&first, &second].iter().any(|session| *session == of), "{call}");
+    }
+}
+
+/// Nothing of the session follows, of whatever kind.
+#[tokio::test]
+async fn cancel_001_002_the_result_is_cancelled_and_the_last_word() {
+    let gate = Gate::new();
+    let held = Answer::new().text_in(2, "half of it").hold_after(1, &gate);
+    let scene = Scene::new(Script::new().reply(held)).await;
+    let (mut client, session) = scene.session().await;
+    let turn = client.begin_prompt(&session, "go").await;
+    reached(&gate).await;
+    client.cancel(&session).await;
+    assert_eq!(client.reply(&turn).await.stop_reason(), "cancelled");
+    client.request("session/list", json!({})).await.ok();
+    let trace = client.finish(&scene.place).await;
+    let said: Vec<&Value> = trace.from_agent().collect();
+    let end = said.iter().position(|message| message["id"] == turn).unwrap();
+    let late = said[end..].iter().filter(|message| message["method"] == "session/update");
+    assert_eq!(late.count(), 0, "{trace}");
+}
+
+#[tokio::test]
+async fn resume_001_002_a_session_goes_on_without_being_shown_again() {
+    let scene = Scene::new(Script::new().otherwise(Answer::new().text("said"))).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "asked").await.ok();
+    client.finish(&scene.place).await;
+    let mut client = scene.client().await;
+    let params = json!({"sessionId": session, "cwd": scene.place.workspace()});
+    assert!(client.request("session/resume", params).await.ok().is_object());
+    assert_eq!(client.trace().updates(&session).len(), 0, "{}", client.trace());
+    assert_eq!(client.prompt(&session, "and?").await.stop_reason(), "end_turn");
+    let trace = client.finish(&scene.place).await;
+    assert_eq!(trace.text(&session), "said", "the new answer only");
+    let sent = scene.requests().pop().unwrap().to_string();
+    assert!(sent.contains("asked") && sent.contains("said"), "the model knows what was: {sent}");
+}
+
+#[tokio::test]
+async fn delete_001_002_a_session_is_gone_and_gone_again() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "hi").await.ok();
+    for _ in 0..2 {
+        let deleted = client.request("session/delete", json!({"sessionId": session})).await.ok();
+        assert!(deleted.is_object(), "{deleted}");
+    }
+    assert_eq!(client.request("session/list", json!({})).await.ok()["sessions"], json!([]));
+    client.finish(&scene.place).await;
+    assert!(!scene.place.sessions().join(&session).exists());
+}
+
+#[tokio::test]
+async fn adddirs_001_an_absolute_folder_is_accepted() {
+    let (place, mut client, _) = initialized(json!({})).await;
+    let more = place.user_home();
+    let params =
+        json!({"cwd": place.workspace(), "mcpServers": [], "additionalDirectories": [more]});
+    client.request("session/new", params).await.ok();
+    client.finish(&place).await;
+}
+
+/// What is advertised resolves; audio is not, and is refused without harm.
+#[tokio::test]
+async fn promptcap_001_002_an_image_is_taken_and_a_sound_is_not() {
+    let scene = Scene::new(Script::new()).await;
+    let mut client = scene.client().await;
+    let capabilities = client.trace().response(&json!(1)).unwrap()["result"].clone();
+    let capabilities = &capabilities["agentCapabilities"]["promptCapabilities"];
+    assert_eq!((&capabilities["image"], &capabilities["audio"]), (&json!(true), &json!(false)));
+    let session = client.new_session(&scene.place).await;
+    let block = |kind: &str, mime: &str, data: &str| {
+        json!({"sessionId": session,
+            "prompt": [{"type": kind, "mimeType": mime, "data": data}]})
+    };
+    let image = block("image", "image/png", PIXEL);
+    assert_eq!(client.request("session/prompt", image).await.stop_reason(), "end_turn");
+    let sound = block("audio", "audio/wav", "UklGRg==");
+    assert_eq!(client.request("session/prompt", sound).await.code(), -32602);
+    assert_eq!(client.prompt(&session, "hi").await.stop_reason(), "end_turn");
+    client.finish(&scene.place).await;
 }
 
 #[tokio::test]
@@ -111,9 +229,9 @@ async fn list_001_002_and_close_001_002() {
     client.finish(&scene.place).await;
 }
 
-/// MODES-001/002 and CONFIG-001/002/003; B019.
+/// B019.
 #[tokio::test]
-async fn modes_and_config_options_are_valid_complete_and_in_step() {
+async fn modes_001_002_config_001_to_003_options_are_valid_complete_and_in_step() {
     let (place, mut client, _) = initialized(json!({})).await;
     let params = json!({"cwd": place.workspace(), "mcpServers": []});
     let result = client.request("session/new", params).await.ok();
@@ -148,9 +266,8 @@ async fn modes_and_config_options_are_valid_complete_and_in_step() {
     assert!(!trace.updates_of(&session, "config_option_update").is_empty(), "kept in step");
 }
 
-/// AUTH-001/002/003/005.
 #[tokio::test]
-async fn auth_methods_are_unique_untyped_and_work_when_a_key_is_there() {
+async fn auth_001_to_003_005_methods_are_unique_untyped_and_work_when_a_key_is_there() {
     let (place, client, result) = initialized(json!({})).await;
     let methods = result["authMethods"].as_array().unwrap().clone();
     assert_eq!(methods.len(), 1);
@@ -187,7 +304,7 @@ async fn auth_004_a_key_that_is_added_later_is_found() {
 }
 
 #[tokio::test]
-async fn ext_001_meta_001_error_001() {
+async fn ext_001_meta_001_error_001_what_is_unknown_is_answered_or_accepted() {
     let scene = Scene::new(Script::new()).await;
     let (mut client, session) = scene.session().await;
     let error = client.request("_tck.example/custom", json!({"x": 1})).await.error();

@@ -20,10 +20,11 @@ async fn busy() -> (Scene, Client) {
 }
 
 #[tokio::test]
-async fn end_of_input_ends_an_idle_agent() {
+async fn shutdown_001_stderr_001_end_of_input_ends_an_idle_agent_without_a_word() {
     let place = Place::new();
-    Client::ready(&place.launch(["acp"])).await.finish(&place).await;
-    Client::start(&place.launch(["acp"])).finish(&place).await;
+    let ready = Client::ready(&place.launch(["acp"])).await.finish(&place).await;
+    let silent = Client::start(&place.launch(["acp"])).finish(&place).await;
+    assert_eq!((ready.stderr(), silent.stderr()), ("", ""));
 }
 
 /// B131: the editor is gone in mid-turn.

@@ -25,7 +25,7 @@ async fn idle() -> (Place, Client) {
 
 /// B007: each line alone has its JSON-RPC answer, and the next request is served.
 #[tokio::test]
-async fn junk_lines_are_answered_as_json_rpc_says() {
+async fn parse_001_invalidreq_001_junk_lines_are_answered_as_json_rpc_says() {
     let (place, mut client) = idle().await;
     let cases: [(&[u8], i64); 9] = [
         (b"nonsense\n", -32700),
@@ -107,7 +107,7 @@ async fn a_folder_must_be_absolute_and_there() {
 }
 
 #[tokio::test]
-async fn an_unknown_session_is_an_error_that_names_it() {
+async fn unknownsession_001_the_error_names_it() {
     let (place, mut client) = idle().await;
     let prompt = json!([{"type": "text", "text": "hi"}]);
     let cwd = place.workspace();

@@ -34,6 +34,7 @@ mod power_cuts;
 mod repeats;
 mod repository;
 mod restarts;
+mod rules;
 mod sandbox;
 mod scene;
 mod schema;

@@ -88,7 +88,11 @@ fn crates_depend_only_downwards() {
             let on = dependency.name.as_str();
             let is_dev = dependency.kind == cargo_metadata::DependencyKind::Development;
             let is_ours = table.contains_key(on);
-            if is_ours && !allowed.contains(&on) && on != name && !(is_dev && TEST_SUPPORT.contains(&on)) {
+            if is_ours
+                && !allowed.contains(&on)
+                && on != name
+                && !(is_dev && TEST_SUPPORT.contains(&on))
+            {
                 wrong.push(format!("{name} -> {on} points the wrong way: move what you need down"));
             }
             if let Some((_, owners)) = WIRES.iter().find(|(wire, _)| *wire == on)
