@@ -20,6 +20,9 @@ const PUBLISHED: &str = "interop/node_modules/@agentclientprotocol/sdk/schema/v1
 /// Answered for clients of old, and in no schema.
 const LEGACY: &str = "session/set_model";
 
+/// The clients that get `models` beside `modes`, which is in no schema either.
+const OLD_CLIENTS: [&str; 3] = ["agent-shell", "avante", "marimo"];
+
 /// One edition of the protocol: what each method takes and returns.
 pub struct Schema {
     schemas: Schemas,
@@ -117,12 +120,15 @@ fn forbid_unknown_keys(document: &mut Value) {
 pub struct SchemaCheck {
     /// The methods of the client's open requests.
     open: HashMap<String, String>,
+    is_old_client: bool,
 }
 
 impl SchemaCheck {
     /// The client has said this.
     pub fn client_said(&mut self, message: &Value) {
         if let (Some(method), Some(id)) = (message["method"].as_str(), message.get("id")) {
+            let name = message["params"]["clientInfo"]["name"].as_str().unwrap_or_default();
+            self.is_old_client |= OLD_CLIENTS.iter().any(|old| name.starts_with(old));
             self.open.insert(id.to_string(), method.to_owned());
         }
     }
@@ -131,7 +137,11 @@ impl SchemaCheck {
     pub fn agent_said(&mut self, message: &Value) -> Option<String> {
         let is_response = message.get("method").is_none();
         let method = is_response.then(|| self.open.remove(&message["id"].to_string())).flatten();
+        let mut message = message.clone();
+        if let (true, Some(result)) = (self.is_old_client, message["result"].as_object_mut()) {
+            result.remove("models");
+        }
         let mut editions = [Some(Schema::pinned()), Schema::published()].into_iter().flatten();
-        editions.find_map(|schema| schema.breach(message, method.as_deref()))
+        editions.find_map(|schema| schema.breach(&message, method.as_deref()))
     }
 }

@@ -1,0 +1,146 @@
+//! A client that keeps no rule: it stops reading, or closes its side at any point of the talk.
+
+use std::time::Duration;
+
+use bridle_model_server::{Answer, Gate, Script};
+use bridle_tests::{Client, DEADLINE, Permission, Process, wait_until_gone};
+use serde_json::{Value, json};
+
+use crate::outputs::{MARGIN, peak};
+use crate::scene::{Scene, endless, reached};
+
+/// How long the agent has to do what it must not: to take in all of an answer that nobody reads.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// More than the agent may hold, in pieces of 32 KiB.
+const PIECES: usize = 1024;
+const PIECE: usize = 32 * 1024;
+
+/// An agent with a client that has stopped reading in the middle of an answer of 32 MiB; the gate
+/// stands before its last piece.
+async fn stuck() -> (Scene, Client, String, Value, Gate) {
+    let last = Gate::new();
+    let answer = Answer::new().burst(PIECES, PIECE).hold_after(PIECES - 1, &last);
+    let scene = Scene::new(Script::new().reply(Answer::new().text("small")).reply(answer)).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "small").await.ok();
+    let idle = peak(&client);
+    let turn = client.begin_prompt(&session, "large").await;
+    client
+        .wait_for("a piece", |trace| trace.text(&session).get("small".len() + 1..).map(drop))
+        .await;
+    client.set_reading(false);
+    let taken = tokio::time::timeout(PATIENCE, last.reached()).await;
+    assert!(taken.is_err(), "the agent has taken in all that its client does not read");
+    let stuck = peak(&client);
+    println!("{idle} KiB at most before, {stuck} KiB with a reader that has stopped");
+    assert!(stuck < idle + MARGIN, "memory grows from {idle} to {stuck} KiB");
+    (scene, client, session, turn, last)
+}
+
+/// What is not read is not taken from the model either, and nothing of it is lost.
+#[tokio::test]
+async fn a_reader_that_stops_costs_no_memory_and_loses_nothing() {
+    let (scene, client, session, turn, last) = stuck().await;
+    last.open();
+    client.set_reading(true);
+    assert_eq!(client.reply(&turn).await.stop_reason(), "end_turn");
+    let trace = client.finish(&scene.place).await;
+    let text = trace.text(&session);
+    let text = text.strip_prefix("small").unwrap().as_bytes();
+    assert_eq!(text.len(), PIECES * PIECE);
+    for (number, piece) in text.chunks(PIECE).enumerate() {
+        assert!(piece.starts_with(format!("{number:07}").as_bytes()), "piece {number}");
+    }
+}
+
+/// A client that closes its side and reads nothing more holds nobody up.
+#[tokio::test]
+async fn a_reader_that_has_stopped_and_closes_is_left() {
+    let (scene, mut client, ..) = stuck().await;
+    let agent = Process { pid: client.pid(), parent: 0, command: "bridle".into() };
+    client.close_stdin().await;
+    assert!(wait_until_gone(&agent, DEADLINE), "the agent waits for its reader");
+    client.set_reading(true);
+    let (status, trace) = client.wait().await;
+    assert!(status.success(), "{status}\n{}", trace.stderr());
+    assert_eq!(scene.place.processes(), []);
+}
+
+/// Whatever is open when the input ends is given up, and the next process finds all sessions.
+#[tokio::test]
+async fn the_input_may_end_behind_any_message() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "hi").await.ok();
+    client.finish(&scene.place).await;
+    let cwd = scene.place.workspace();
+    let at = json!({"sessionId": session, "cwd": cwd, "mcpServers": []});
+    let calls = [
+        ("initialize", json!({"protocolVersion": 1})),
+        ("session/new", json!({"cwd": cwd, "mcpServers": []})),
+        ("session/list", json!({})),
+        ("session/load", at.clone()),
+        ("session/resume", at.clone()),
+        ("session/close", json!({"sessionId": session})),
+        ("session/delete", json!({"sessionId": session})),
+    ];
+    for (method, params) in calls {
+        let mut client = match method {
+            "initialize" => Client::start(&scene.place.acp(&scene.model.url())),
+            _ => scene.client().await,
+        };
+        if matches!(method, "session/close" | "session/delete") {
+            client.load(&scene.place, &session).await.ok();
+        }
+        client.begin(method, params).await;
+        client.finish(&scene.place).await;
+    }
+    let mut client = scene.client().await;
+    let listed = client.request("session/list", json!({})).await.ok();
+    assert_eq!(
+        listed["sessions"].as_array().map(Vec::len),
+        Some(0),
+        "the last call was carried out"
+    );
+    client.finish(&scene.place).await;
+}
+
+/// The same in the middle of a turn: before the model has heard of it, while it answers, while a
+/// question is open, while a tool runs, and in the middle of a line.
+#[tokio::test]
+async fn the_input_may_end_in_any_part_of_a_turn() {
+    for part in ["begin", "stream", "question", "tool", "line"] {
+        let gate = Gate::new();
+        let scene = Scene::new(Script::new()).await;
+        match part {
+            "begin" => {}
+            "stream" => {
+                scene.model.push(Answer::new().text_in(2, "half of it").hold_after(1, &gate));
+            }
+            _ => scene.model.push(Answer::new().tool_call("shell", endless(&scene.place))),
+        }
+        let (mut client, session) = scene.session().await;
+        if part == "question" {
+            client.set_permission(Permission::Hold);
+        }
+        client.begin_prompt(&session, "go").await;
+        match part {
+            "stream" => reached(&gate).await,
+            "question" => drop(client.question().await),
+            "tool" | "line" => {
+                scene.place.appears(&format!("started-{}", scene.place.mark())).await;
+            }
+            _ => {}
+        }
+        if part == "line" {
+            client.send_raw(b"{\"jsonrpc\":\"2.0\",\"id\":9,\"meth").await;
+        }
+        client.finish(&scene.place).await;
+        let mut client = scene.client().await;
+        client.load(&scene.place, &session).await.ok();
+        assert_eq!(client.prompt(&session, "again").await.stop_reason(), "end_turn", "{part}");
+        client.finish(&scene.place).await;
+        scene.assert_lawful();
+    }
+}
