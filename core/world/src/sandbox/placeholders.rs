@@ -3,8 +3,12 @@
 //!
 //! Each command keeps a record of those that it relies on, locked as long as it runs. A placeholder
 //! goes when no record that is locked names it; the record of a command that was killed with all
-//! that watched it is found unlocked, and its placeholders go with the next. Only empty folders are
-//! removed, so nothing can be lost.
+//! that watched it is found unlocked, and its placeholders go with the next. Only empty folders go,
+//! so nothing can be lost.
+//!
+//! One that goes is kept beside the records and moved to where the next is needed: to remove a folder
+//! takes a hundred times as long as to move it where the file system tells the disk of each block
+//! that comes free.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -12,7 +16,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, flock};
+use rustix::fs::{CWD, FlockOperation, Mode, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
 use super::policy::Policy;
@@ -23,6 +27,12 @@ const LOCK: &str = "lock";
 
 /// Ends the names of records.
 const RECORD: &str = "placeholders";
+
+/// The folder of placeholders that wait to be used again.
+const SPARE: &str = "spare";
+
+/// How many of them are kept.
+const MAX_SPARE: usize = 64;
 
 /// The longest record, in bytes.
 const MAX_RECORD: u64 = 16 * 1024 * 1024;
@@ -56,9 +66,8 @@ impl Placeholders {
         flock(&record, FlockOperation::NonBlockingLockExclusive)?;
         let paths = all.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
         record.write_all(&paths.collect::<Vec<_>>().concat())?;
-        for path in &all {
-            rustix::fs::mkdir(*path, Mode::from_raw_mode(0o755)).ok();
-        }
+        let mut spare = Spare::find(&folder)?;
+        all.iter().for_each(|path| spare.make(path));
         Ok(Self { folder, record })
     }
 
@@ -80,14 +89,66 @@ pub fn remove_abandoned(folder: &Path) -> io::Result<()> {
     let mut listed: Vec<&PathBuf> = listed.filter(|path| !needed.contains(*path)).collect();
     // What is in a folder before the folder.
     listed.sort_unstable();
-    for path in listed.into_iter().rev() {
-        // Whatever has come into it is somebody's, and keeps it.
-        rustix::fs::rmdir(path).ok();
-    }
+    let mut spare = Spare::find(folder)?;
+    listed.into_iter().rev().for_each(|path| spare.remove(path));
     for (record, _) in abandoned {
         fs_err::remove_file(record)?;
     }
     Ok(())
+}
+
+/// The placeholders that wait beside the records, whose lock is held.
+struct Spare {
+    folder: PathBuf,
+    waiting: Vec<PathBuf>,
+}
+
+impl Spare {
+    fn find(records: &Path) -> io::Result<Self> {
+        let folder = records.join(SPARE);
+        match rustix::fs::mkdir(&folder, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let waiting = fs_err::read_dir(&folder)?.map(|entry| Ok(entry?.path()));
+        Ok(Self { waiting: waiting.collect::<io::Result<_>>()?, folder })
+    }
+
+    /// Makes an empty folder where nothing is. Where none can be made, a command cannot either.
+    fn make(&mut self, path: &Path) {
+        let moved = self.waiting.pop().is_some_and(|waiting| move_to(&waiting, path).is_ok());
+        // It stays where it is when the place is on another file system.
+        if !moved {
+            rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)).ok();
+        }
+    }
+
+    /// Takes an empty folder away. Whatever has come into it is somebody's, and keeps it.
+    fn remove(&mut self, path: &Path) {
+        if !is_empty(path) {
+            return;
+        }
+        let to = self.folder.join(format!("{:x}", fastrand::u64(..)));
+        if self.waiting.len() == MAX_SPARE || move_to(path, &to).is_err() {
+            rustix::fs::rmdir(path).ok();
+        } else if is_empty(&to) {
+            self.waiting.push(to);
+        } else if move_to(&to, path).is_err() {
+            // What came just now is found beside the records, because there is another one as well.
+            move_to(&to, &self.folder.with_extension(format!("{:x}", fastrand::u64(..)))).ok();
+        }
+    }
+}
+
+/// Whether this is a folder, and no link to one, in which nothing is.
+fn is_empty(folder: &Path) -> bool {
+    let is_folder = fs_err::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
+    is_folder && fs_err::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Moves a folder to where nothing is.
+fn move_to(from: &Path, to: &Path) -> rustix::io::Result<()> {
+    renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)
 }
 
 /// What the records of a folder, whose lock is held, say.
@@ -182,7 +243,7 @@ mod tests {
         }
 
         fn records(&self) -> usize {
-            fs_err::read_dir(&self.records).unwrap().count() - 1
+            fs_err::read_dir(&self.records).unwrap().count() - 2
         }
     }
 
@@ -232,6 +293,22 @@ mod tests {
         assert_eq!((place.names(), place.records()), (vec![".git".to_owned()], 1));
         remove_abandoned(&place.records).unwrap();
         assert_eq!((place.names(), place.records()), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn what_was_removed_stands_for_the_next_and_for_nothing_that_is_there() {
+        let place = Place::new();
+        place.make(&[".git", ".vscode"]).remove().unwrap();
+        let spare = || fs_err::read_dir(place.records.join(SPARE)).unwrap().count();
+        assert_eq!((place.names(), spare()), (Vec::new(), 2));
+        fs_err::create_dir(place.root.join(".idea")).unwrap();
+        let made = place.make(&[".git", ".idea"]);
+        assert_eq!((place.names(), spare()), (vec![".git".to_owned(), ".idea".to_owned()], 1));
+        made.remove().unwrap();
+        assert_eq!((place.names(), spare()), (vec![".idea".to_owned()], 2));
+        std::os::unix::fs::symlink(".idea", place.root.join("link")).unwrap();
+        Spare::find(&place.records).unwrap().remove(&place.root.join("link"));
+        assert_eq!(place.names(), [".idea", "link"]);
     }
 
     #[test]
