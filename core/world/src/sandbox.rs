@@ -17,6 +17,7 @@ mod landlock;
 pub(crate) mod listener;
 mod lookout;
 pub(crate) mod namespaces;
+pub(crate) mod network;
 mod paths;
 pub(crate) mod placeholders;
 mod policy;

@@ -198,7 +198,7 @@ fn named<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
 pub(crate) fn refused(denials: &[Denial], instead: Option<&str>) -> Vec<String> {
     let mut facts = Vec::new();
     let (network, paths): (Vec<_>, Vec<_>) =
-        denials.iter().partition(|denial| **denial == Denial::Network);
+        denials.iter().partition(|denial| matches!(denial, Denial::Network(_)));
     let wider = |needs: &str| match instead {
         None => String::new(),
         Some(instead) => format!(
@@ -206,7 +206,13 @@ pub(crate) fn refused(denials: &[Denial], instead: Option<&str>) -> Vec<String> 
         ),
     };
     if !network.is_empty() {
-        facts.push(format!("its sandbox refused it the network{}", wider("network")));
+        let at = network.iter().filter_map(|denial| match denial {
+            Denial::Network(Some(address)) => Some(address.to_string()),
+            Denial::Network(None) | Denial::Path(_) => None,
+        });
+        let at = at.collect::<Vec<_>>().join(", ");
+        let at = if at.is_empty() { at } else { format!(" ({at})") };
+        facts.push(format!("its sandbox refused it the network{at}{}", wider("network")));
     }
     if !paths.is_empty() {
         let mut paths: Vec<_> = paths.iter().map(ToString::to_string).collect();

@@ -18,6 +18,7 @@ use super::spool::Spool;
 use super::{Capture, Finished, ProcessError};
 use crate::plant::Plant;
 use crate::sandbox::confine::Confinement;
+use crate::sandbox::network::is_missed;
 use crate::sandbox::{Denial, Verdict};
 use crate::supervisor::protocol::{Request, Status, Step};
 
@@ -271,6 +272,8 @@ impl Call {
         match status {
             Status::Started { group } => self.group = Pid::from_raw(group),
             Status::Unwatched => course.unwatched = true,
+            // Nobody is there whom the command could have reached.
+            Status::Denied { denial: Denial::Network(Some(address)) } if !is_missed(address) => {}
             Status::Denied { denial } => {
                 if let Some(told) = &mut self.on_denial {
                     told(&denial);

@@ -124,8 +124,9 @@ impl Confinement {
             return Err(io::Error::other("network needs a newer Landlock here"));
         }
         let scope = match self.policy.network {
-            Network::Off => Scope::Everything,
-            Network::On => Scope::AllButTcp,
+            Network::Off if self.namespaces().is_none() => Scope::Everything,
+            // A loopback of its own is a network to work with.
+            Network::Off | Network::On => Scope::AllButTcp,
         };
         let ruleset = Ruleset::new(version, scope)?;
         self.allow_reads(&ruleset)?;

@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "memory of another process is read by one raw call")]
 
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,9 @@ use rustix::fs::{Access as Ask, AtFlags, CWD, Mode, OFlags, StatxAttributes, Sta
 use rustix::io::Errno;
 
 use super::confine::Confinement;
-use super::filter::{CHANGES, Change, PathArgument};
+use super::filter::{CHANGES, Change, PathArgument, REACHES, Reach};
 use super::listener::{Answer, Listener};
+use super::network::{self, MAX_ADDRESS};
 use super::policy::{Access, Denial, MAX_DENIALS};
 use super::protected::matters;
 use crate::protected_names::protected_name;
@@ -45,8 +47,16 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
 
     fn judge(&mut self, listener: &Listener, call: &seccomp_notif) -> Answer {
         if i64::from(call.data.nr) == libc::SYS_socket {
-            self.tell(Denial::Network);
+            self.tell(Denial::Network(None));
             return Answer::Refuse(Errno::PERM);
+        }
+        if let Some(reach) = REACHES.iter().find(|it| it.number == i64::from(call.data.nr)) {
+            let address = address_of(call, *reach).filter(|_| listener.is_waiting(call));
+            // Where it leads is not decided here: the command's network has no way out.
+            if let Some(address) = address.filter(|address| network::leads_out(*address)) {
+                self.tell(Denial::Network(Some(address)));
+            }
+            return Answer::GoOn;
         }
         let Some(change) = CHANGES.iter().find(|it| it.number == i64::from(call.data.nr)) else {
             return Answer::GoOn;
@@ -202,6 +212,15 @@ fn path_of(call: &seccomp_notif, argument: PathArgument) -> Result<PathBuf, Errn
         Some(Err(Errno::NAMETOOLONG)) => Err(Errno::NAMETOOLONG),
         _ => Ok(path),
     }
+}
+
+/// The address of the internet that a call reaches for.
+fn address_of(call: &seccomp_notif, reach: Reach) -> Option<SocketAddr> {
+    let argument = |place: u32| call.data.args.get(place as usize).copied();
+    let length = usize::try_from(argument(reach.length)?).ok()?.min(MAX_ADDRESS);
+    let mut structure = [0; MAX_ADDRESS];
+    let count = copy(call.pid, argument(reach.address)?, structure.get_mut(..length)?)?;
+    network::address(structure.get(..count)?)
 }
 
 /// A string in the memory of another process.

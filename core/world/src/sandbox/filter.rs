@@ -184,6 +184,20 @@ pub(super) const CHANGES: &[Change] = &[
     change(libc::SYS_lchown, &[plain(0)]),
 ];
 
+/// A call that reaches for an address, and the arguments that say where that is and how long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach {
+    pub(super) number: c_long,
+    pub(super) address: u32,
+    pub(super) length: u32,
+}
+
+/// The calls that reach for an address. One that only sends, where a connection is, names none.
+pub(super) const REACHES: [Reach; 2] = [
+    Reach { number: libc::SYS_connect, address: 1, length: 2 },
+    Reach { number: libc::SYS_sendto, address: 4, length: 5 },
+];
+
 /// The flags of an open that may change something.
 const CHANGING: u32 = (libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC) as u32;
 
@@ -229,11 +243,18 @@ impl Filter {
                 None => Rule::always(change.number, Action::Ask),
             }));
         }
+        if self.watched && self.network == Network::Off && self.namespaces {
+            rules.extend(REACHES.iter().map(|reach| {
+                let named = vec![Condition::HasAny(reach.address, u32::MAX)];
+                Rule::unless(reach.number, vec![(named, Action::Ask)])
+            }));
+        }
         rules
     }
 
     /// Sockets by family. Without a mount namespace any program of the host can be reached by the
-    /// path of its socket, so there is none of that family.
+    /// path of its socket, so there is none of that family. In a network of its own a command has
+    /// those of the internet, which lead nowhere but to itself.
     fn socket(&self) -> Rule {
         let family = |family: i32| Condition::Is(0, family as u32);
         let outside = if self.watched { Action::Ask } else { REFUSED };
@@ -249,14 +270,14 @@ impl Filter {
             vec![family(libc::AF_UNIX)],
             if self.namespaces { Action::Allow } else { REFUSED },
         ));
-        match self.network {
-            Network::Off => Rule::unless(libc::SYS_socket, cases).or(outside),
-            Network::On => {
-                cases.push((vec![family(libc::AF_INET)], Action::Allow));
-                cases.push((vec![family(libc::AF_INET6)], Action::Allow));
-                Rule::unless(libc::SYS_socket, cases).or(REFUSED)
-            }
+        if self.network == Network::On || self.namespaces {
+            cases.push((vec![family(libc::AF_INET)], Action::Allow));
+            cases.push((vec![family(libc::AF_INET6)], Action::Allow));
         }
+        Rule::unless(libc::SYS_socket, cases).or(match self.network {
+            Network::Off => outside,
+            Network::On => REFUSED,
+        })
     }
 }
 
@@ -282,11 +303,18 @@ mod tests {
 
     #[test]
     fn without_network_only_the_commands_own_sockets_are_left() {
-        for family in [libc::AF_INET, libc::AF_INET6, libc::AF_PACKET, libc::AF_VSOCK, 99] {
-            assert_eq!(socket(OFF, family), REFUSED, "{family}");
-            let watched = Filter { watched: true, ..OFF };
-            assert_eq!(socket(watched, family), SECCOMP_RET_USER_NOTIF, "{family}");
+        let bare = Filter { namespaces: false, ..OFF };
+        for (filter, families) in [
+            (OFF, &[libc::AF_PACKET, libc::AF_VSOCK, 99][..]),
+            (bare, &[libc::AF_INET, libc::AF_INET6, libc::AF_PACKET, libc::AF_VSOCK]),
+        ] {
+            for family in families.iter().copied() {
+                assert_eq!(socket(filter, family), REFUSED, "{family}");
+                let watched = Filter { watched: true, ..filter };
+                assert_eq!(socket(watched, family), SECCOMP_RET_USER_NOTIF, "{family}");
+            }
         }
+        assert_eq!(socket(OFF, libc::AF_INET6), SECCOMP_RET_ALLOW);
         assert_eq!(socket(OFF, libc::AF_UNIX), SECCOMP_RET_ALLOW);
         assert_eq!(socket(Filter { namespaces: false, ..OFF }, libc::AF_UNIX), REFUSED);
     }
@@ -320,6 +348,16 @@ mod tests {
         for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC] {
             assert_eq!(open(flags), SECCOMP_RET_USER_NOTIF);
         }
+    }
+
+    #[test]
+    fn only_what_names_an_address_is_looked_at() {
+        let rules = Filter { watched: true, ..OFF }.rules();
+        let send = |address| outcome(&rules, libc::SYS_sendto, [3, 1, 1, 0, address, 16]);
+        assert_eq!(send(0), SECCOMP_RET_ALLOW);
+        assert_eq!(send(0x7fff_0000_1000), SECCOMP_RET_USER_NOTIF);
+        let connect = outcome(&rules, libc::SYS_connect, [3, 0x1000, 16, 0, 0, 0]);
+        assert_eq!(connect, SECCOMP_RET_USER_NOTIF);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::io;
 use rustix::process::{Pid, getgid, getuid};
 
 use super::fork::Fork;
+use super::network::raise_loopback;
 use super::secrets::check_single_threaded;
 
 /// What the new process has of its own, besides users, mounts, host name and shared memory.
@@ -14,7 +15,7 @@ use super::secrets::check_single_threaded;
 pub(crate) struct Own {
     /// Its processes: it is the first of them, and they end with it.
     pub(crate) processes: bool,
-    /// Its network, which leads nowhere.
+    /// Its network, of which only the loopback is there.
     pub(crate) network: bool,
 }
 
@@ -46,6 +47,9 @@ pub(crate) fn split_into(own: Own) -> io::Result<Fork> {
             map("/proc/self/setgroups", "deny")?;
             map("/proc/self/uid_map", &format!("{user} {user} 1"))?;
             map("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+            if own.network {
+                raise_loopback()?;
+            }
             Ok(Fork::Child)
         }
         Some(number) => {

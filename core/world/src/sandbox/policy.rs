@@ -4,6 +4,7 @@
 //! to the supervisor in the request, and is put in force there before the command exists.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
-    /// No socket but those between its own processes.
+    /// It does not: there are no sockets but those between its own processes.
     Off,
     /// That of the host.
     On,
@@ -96,8 +97,8 @@ pub const MAX_DENIALS: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Denial {
-    /// A socket to somewhere else.
-    Network,
+    /// The network, at this address where one is known.
+    Network(Option<SocketAddr>),
     /// A change of this file or folder.
     Path(#[serde(with = "super::paths::one")] PathBuf),
 }
@@ -105,7 +106,8 @@ pub enum Denial {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Network => f.write_str("network"),
+            Self::Network(None) => f.write_str("network"),
+            Self::Network(Some(address)) => write!(f, "network ({address})"),
             Self::Path(path) => f.write_str(&crate::path_text(path)),
         }
     }

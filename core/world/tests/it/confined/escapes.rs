@@ -71,7 +71,13 @@ pub(super) const TRIES: &[Try] = &[
     refused("read-host-environment", "tr '\\0' '\\n' </proc/$VICTIM/environ | grep -q ="),
     // Network and sockets.
     refused("tcp", "exec 3<>/dev/tcp/127.0.0.1/$TCP"),
-    refused("udp", "echo x >/dev/udp/127.0.0.1/9"),
+    refused("udp", "echo x >/dev/udp/192.0.2.1/9"),
+    Try {
+        name: "own-loopback",
+        script: "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(Listen => 1, LocalAddr => \"127.0.0.1\") \
+                 or exit 1; exit !IO::Socket::INET->new(PeerAddr => \"127.0.0.1:\" . $s->sockport)'",
+        allowed: (true, false),
+    },
     refused("packet", "perl -MSocket -e 'exit !socket(my $s, 17, SOCK_RAW, 3)'"),
     refused(
         "abstract-socket",
