@@ -205,6 +205,7 @@ fn header(n: u64) -> Header {
         parent: None,
         origin: "acp".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

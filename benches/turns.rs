@@ -61,6 +61,7 @@ fn header() -> Header {
         parent: None,
         origin: "bench".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

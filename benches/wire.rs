@@ -119,6 +119,7 @@ fn session(tokens: usize) -> Session {
         parent: None,
         origin: "bench".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     });
     append(&mut session, TurnStart { turn: TurnNumber(1) });
     append(&mut session, SystemMessage { text: "Be brief. ".repeat(500) });

@@ -15,12 +15,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    AgentHandle, AgentUpdate, Answer, Approver, Asker, FormQuestion, FormReply, Mode, Question,
-    Seated, SessionSeat,
+    AgentHandle, AgentUpdate, Answer, Approver, Asker, FormQuestion, FormReply, Mode, OfferedTools,
+    Question, Seated, SessionSeat,
 };
 use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
 use bridle_model::{Catalogue, ListedModel};
-use bridle_session::{Header, Route, Session, SessionId, UnixMillis};
+use bridle_session::{Header, Route, Session, SessionId, Terms, UnixMillis};
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
 use bridle_world::process::Processes;
 use tokio::sync::mpsc;
@@ -73,6 +73,8 @@ impl ModelChoice {
 pub struct SessionSeed {
     /// The new or loaded session.
     pub session: Session,
+    /// What holds while it is open: its own header, or one with other roots and terms.
+    pub header: Arc<Header>,
     /// Its log.
     pub writer: LogWriter,
     /// Who answers questions about calls.
@@ -157,17 +159,20 @@ impl App {
 
     /// The scope of a session with its rows, and how they stand.
     async fn scope_of(&self, seed: SessionSeed) -> (Scope, Vec<RowStatus>) {
-        let (settings, modes) = (self.settings(), self.modes());
-        let SessionSeed { session, writer, approver, asker, updates } = seed;
-        let header = Arc::clone(session.header());
+        let settings = self.settings();
+        let SessionSeed { session, header, writer, approver, asker, updates } = seed;
+        let (terms, modes) = (header.terms.clone(), self.modes_under(ceiling(&header.terms)));
         let scope = self.scope.child(&format!("session {}", header.id));
         scope.provide("header", header).await;
+        if let Some(tools) = terms.tools.clone() {
+            scope.provide("offered-tools", Arc::new(OfferedTools(tools))).await;
+        }
         scope.provide("approver", approver).await;
         scope.provide("asker", asker).await;
         let seat = SessionSeat::new(Seated { session, writer, updates });
         scope.provide("session", Arc::new(seat)).await;
         let rows = self.session_rows.iter().cloned();
-        scope.mount(rows.map(|row| configured(row, &settings, &modes)).collect()).await;
+        scope.mount(rows.map(|row| configured(row, &settings, &terms, &modes)).collect()).await;
         let parts = scope.rows().await;
         (scope, parts)
     }
@@ -189,12 +194,14 @@ impl App {
             parent: None,
             origin: "trial".to_owned(),
             delegation_depth: 0,
+            terms: Default::default(),
         };
         let Ok(writer) = MemoryStore::new().create(&header) else { return Vec::new() };
         let (updates, _) = mpsc::channel(1);
         let session = Session::new(header);
         let (approver, asker) = (Arc::new(NobodyToAsk), Arc::new(NobodyToAsk));
-        let seed = SessionSeed { session, writer, approver, asker, updates };
+        let header = Arc::clone(session.header());
+        let seed = SessionSeed { session, header, writer, approver, asker, updates };
         let (scope, parts) = self.scope_of(seed).await;
         scope.close().await;
         parts
@@ -333,18 +340,20 @@ impl App {
         models.list(provider).await.map_err(|failure| failure.message)
     }
 
-    /// The modes a client may choose.
-    pub fn modes(&self) -> Vec<Mode> {
+    /// The modes a client may choose in a session with this ceiling.
+    pub fn modes_under(&self, ceiling: Mode) -> Vec<Mode> {
         let full_access = self.settings().full_access;
-        Mode::ALL.into_iter().filter(|mode| *mode != Mode::FullAccess || full_access).collect()
+        let all = Mode::ALL.into_iter().filter(|mode| *mode <= ceiling);
+        all.filter(|mode| *mode != Mode::FullAccess || full_access).collect()
     }
 
-    /// The header of a session that begins now in `cwd` (absolute, existing; made canonical).
+    /// The header of a session that begins now in `cwd` (absolute, existing; made canonical), with
+    /// further canonical roots.
     /// Blocks on a few file lookups.
     ///
     /// # Errors
-    /// When `cwd` or an extra root is relative, missing or not a folder, and when there is no
-    /// place for sessions; the message is for a person.
+    /// When `cwd` is relative, missing or not a folder, and when there is no place for sessions; the
+    /// message is for a person.
     pub fn new_header(
         &self,
         cwd: &Path,
@@ -354,8 +363,6 @@ impl App {
         if self.settings().state.is_none() {
             return Err(Places::no_state().to_owned());
         }
-        let extra_roots =
-            extra_roots.iter().map(|root| canonical_folder(root)).collect::<Result<_, _>>()?;
         Ok(Header {
             format: Header::FORMAT,
             id: SessionId::new(uuid::Uuid::now_v7().to_string()),
@@ -365,8 +372,16 @@ impl App {
             parent: None,
             origin: origin.to_owned(),
             delegation_depth: 0,
+            terms: Default::default(),
         })
     }
+}
+
+/// The mode that a session with these terms cannot go above. A ceiling that this version does not
+/// know is the lowest.
+pub fn ceiling(terms: &Terms) -> Mode {
+    let declared = terms.ceiling.as_deref();
+    declared.map_or(Mode::FullAccess, |id| Mode::from_id(id).unwrap_or(Mode::ReadOnly))
 }
 
 /// For a session that nobody talks to.
@@ -386,7 +401,11 @@ impl Asker for NobodyToAsk {
     }
 }
 
-fn canonical_folder(path: &Path) -> Result<PathBuf, String> {
+/// The canonical name of a folder.
+///
+/// # Errors
+/// When it is relative, missing or not a folder; for a person.
+pub fn canonical_folder(path: &Path) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err(format!("{} is not an absolute path", path.display()));
     }

@@ -128,6 +128,7 @@ impl Worker {
             parent: None,
             origin: "test".into(),
             delegation_depth: 0,
+            terms: Default::default(),
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) struct Status<'a> {
 
 /// The answer to `/status`.
 pub(super) fn status(status: &Status<'_>) -> String {
-    let Chosen { mode, route, effort } = status.chosen;
+    let Chosen { mode, route, effort, .. } = status.chosen;
     let thinking = effort.map_or("the model's own choice", Effort::id);
     let model = route
         .as_ref()

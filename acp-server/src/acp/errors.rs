@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::config::{CredentialsError, Places};
 use crate::text;
 use agent_client_protocol::{Error, ErrorCode};
-use bridle_agent::AgentGone;
+use bridle_agent::{AgentGone, Mode};
 use bridle_compose::EffectFailure;
 use bridle_session::Failure;
 use bridle_store::StoreError;
@@ -65,6 +65,23 @@ pub(super) fn too_many_requests(limit: usize) -> Error {
 /// Parameters that cannot be used; the reason names the field and never its value.
 pub(super) fn invalid_params(reason: &str) -> Error {
     error(ErrorCode::INVALID_PARAMS, "invalid-params", reason)
+}
+
+/// A permission mode above the one that a session may have.
+pub(super) fn above_ceiling(ceiling: Mode) -> Error {
+    let message = format!(
+        "This session was created with `{}` as its highest permission mode; nothing can raise it",
+        ceiling.id()
+    );
+    let refused = error(ErrorCode::INVALID_PARAMS, "above-ceiling", &message);
+    with_data(refused, "ceiling", ceiling.id())
+}
+
+/// A session that is open, wanted with other folders, instructions or limits.
+pub(super) fn open_otherwise() -> Error {
+    let message = "This session is open with other folders, instructions or limits than these; \
+                   close it first to open it with them";
+    error(ErrorCode::INVALID_PARAMS, "open-otherwise", message)
 }
 
 /// The session is not open here, whether or not it is stored.

@@ -76,6 +76,7 @@ fn info(row: &SessionRow) -> SessionInfo {
     let title = row.title().map(|title| text::shorten(&text::visible(title), TITLE_LIMIT));
     let cwd: &Path = &row.header.cwd;
     SessionInfo::new(row.header.id.as_str().to_owned(), cwd)
+        .additional_directories(row.header.extra_roots.clone())
         .title(title)
         .updated_at(iso_8601(row.updated_at()))
 }
@@ -103,6 +104,7 @@ mod tests {
             parent: None,
             origin: "acp".into(),
             delegation_depth: 0,
+            terms: Default::default(),
         };
         let title = bridle_session::Title { text: Some(format!("title\n{number}")) };
         // Every third shares its time with its neighbours, so that ids must break the tie.

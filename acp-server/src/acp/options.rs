@@ -1,6 +1,7 @@
 //! What a client may choose: modes, and the same together with the models as configuration
 //! options. Both views show one state.
 
+use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     ConfigOptionUpdate, CurrentModeUpdate, SessionConfigOption, SessionConfigOptionCategory,
     SessionConfigSelectOption, SessionMode, SessionModeState, SessionUpdate,
@@ -10,6 +11,7 @@ use bridle_model::{CatalogueModel, Effort};
 use bridle_session::{Route, ThinkingSelected};
 use serde_json::{Value, json};
 
+use super::errors;
 use crate::composition::{App, ModelChoice};
 
 /// The id of the option that chooses the mode.
@@ -25,6 +27,8 @@ pub(super) const THINKING: &str = "thinking";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
     pub(super) mode: Mode,
+    /// The mode that the session cannot go above.
+    pub(super) ceiling: Mode,
     /// `None` while no provider has a key.
     pub(super) route: Option<Route>,
     /// `None` for the model's own choice.
@@ -112,9 +116,16 @@ pub(super) fn changed(app: &App, chosen: &Chosen) -> [SessionUpdate; 2] {
     ]
 }
 
-/// The mode with this id, if a client may choose it now.
-pub(super) fn mode(app: &App, id: &str) -> Option<Mode> {
-    Mode::from_id(id).filter(|mode| app.modes().contains(mode))
+/// The mode with this id.
+///
+/// # Errors
+/// When a client may not choose it now.
+pub(super) fn mode(app: &App, ceiling: Mode, id: &str) -> Result<Mode, Error> {
+    match Mode::from_id(id) {
+        Some(mode) if app.modes_under(ceiling).contains(&mode) => Ok(mode),
+        Some(mode) if mode > ceiling => Err(errors::above_ceiling(ceiling)),
+        _ => Err(errors::invalid_params("this mode is not among the session's modes")),
+    }
 }
 
 /// The model with this id, if a client may choose it now.
@@ -139,7 +150,7 @@ pub(super) fn effort(app: &App, id: &str) -> Option<(Option<Effort>, Vec<Route>)
 
 /// The modes a client may choose and, should it not be among them, the current one.
 fn offered(app: &App, chosen: &Chosen) -> impl Iterator<Item = Mode> {
-    let modes = app.modes();
+    let modes = app.modes_under(chosen.ceiling);
     let current = chosen.mode;
     Mode::ALL.into_iter().filter(move |mode| *mode == current || modes.contains(mode))
 }

@@ -16,7 +16,7 @@ use agent_client_protocol::v1::schema::{
     PromptRequest, PromptResponse, SessionConfigOptionValue, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason,
 };
-use bridle_agent::{AgentGone, AgentHandle};
+use bridle_agent::{AgentGone, AgentHandle, Mode};
 use bridle_session::{Content, MessageId, SessionId};
 use bridle_store::StoreError;
 use serde_json::Value;
@@ -135,6 +135,7 @@ impl Actor {
             return command.refuse(&errors::session_not_open(self.id.as_str()));
         };
         let (app, agent) = (self.server.app.clone(), live.agent().clone());
+        let ceiling = live.ceiling();
         match command {
             // Taken above.
             Command::Reopen(_) | Command::Delete(_) => {}
@@ -146,7 +147,7 @@ impl Actor {
             }
             Command::SetMode(request, responder) => {
                 self.begin(async move {
-                    let set = set_mode(&app, &agent, &request.mode_id.0).await;
+                    let set = set_mode(&app, &agent, ceiling, &request.mode_id.0).await;
                     answer(responder.respond_with_result(set.map(|()| Default::default())));
                 })
                 .await;
@@ -160,7 +161,7 @@ impl Actor {
             }
             Command::SetOption(request, responder) => {
                 self.begin(async move {
-                    let options = set_option(&app, &agent, request).await;
+                    let options = set_option(&app, &agent, ceiling, request).await;
                     answer(responder.respond_with_result(options));
                 })
                 .await;
@@ -320,9 +321,8 @@ fn cancelled() -> PromptResponse {
     PromptResponse::new(StopReason::Cancelled)
 }
 
-async fn set_mode(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Error> {
-    let mode = options::mode(app, id)
-        .ok_or_else(|| errors::invalid_params("this mode is not among the session's modes"))?;
+async fn set_mode(app: &App, agent: &AgentHandle, ceiling: Mode, id: &str) -> Result<(), Error> {
+    let mode = options::mode(app, ceiling, id)?;
     agent.set_mode(mode).await.map_err(errors::agent_gone)
 }
 
@@ -343,17 +343,18 @@ async fn set_thinking(app: &App, agent: &AgentHandle, id: &str) -> Result<(), Er
 async fn set_option(
     app: &App,
     agent: &AgentHandle,
+    ceiling: Mode,
     request: SetSessionConfigOptionRequest,
 ) -> Result<SetSessionConfigOptionResponse, Error> {
     let SessionConfigOptionValue::ValueId { value } = &request.value else {
         return Err(errors::invalid_params("every option here is chosen by the id of a value"));
     };
     match &*request.config_id.0 {
-        options::MODE => set_mode(app, agent, &value.0).await?,
+        options::MODE => set_mode(app, agent, ceiling, &value.0).await?,
         options::MODEL => set_model(app, agent, &value.0).await?,
         options::THINKING => set_thinking(app, agent, &value.0).await?,
         _ => return Err(errors::invalid_params("there is no option with this `configId`")),
     }
-    let chosen = live::chosen(agent).await?;
+    let chosen = live::chosen(agent, ceiling).await?;
     Ok(SetSessionConfigOptionResponse::new(options::all(app, &chosen)))
 }

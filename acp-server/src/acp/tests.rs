@@ -12,4 +12,5 @@ mod plan;
 mod queue;
 mod sessions;
 mod steering;
+mod terms;
 mod turns;

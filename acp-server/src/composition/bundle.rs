@@ -1,8 +1,12 @@
 //! The rows that are built in, and what the user's settings set in them.
 
+use std::num::NonZeroU64;
+
+use bridle_agent::Mode;
 use bridle_compose::Row;
+use bridle_session::{Route, Terms};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::config::Settings;
 
@@ -26,10 +30,16 @@ impl Bundle {
     }
 }
 
-/// The row with what the settings say of its plugin.
-pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::Mode]) -> Row {
+/// The row with what the settings, and within them the session's own terms, say of its plugin.
+pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[Mode]) -> Row {
+    let prompt = terms.system_prompt.as_ref();
     let config = match row.plugin() {
-        "budget" => settings.budget.clone().into(),
+        "system-prompt" => return Row { disabled: prompt.is_some_and(|own| own.replaces), ..row },
+        "client-prompt" => match prompt {
+            Some(prompt) => json!({ "text": prompt.text }),
+            None => return Row { disabled: true, ..row },
+        },
+        "budget" => budget(settings, terms).into(),
         "fallback" => match &settings.fallback {
             Some(route) => json!({ "model": route.to_string() }),
             None => return Row { disabled: true, ..row },
@@ -42,12 +52,23 @@ pub(super) fn configured(row: Row, settings: &Settings, modes: &[bridle_agent::M
         "apply_patch" => return Row { disabled: !settings.apply_patch, ..row },
         "terminal" => return Row { disabled: !settings.terminal, ..row },
         "driver" => json!({
-            "mode": settings.mode,
+            "mode": modes.iter().max().map_or(settings.mode, |most| settings.mode.min(*most)),
             "modes": modes,
-            "model": settings.route.as_ref().map(ToString::to_string),
+            "model": terms.model.clone().or_else(|| settings.route.as_ref().map(Route::to_string)),
             "thinking": settings.thinking,
         }),
         _ => return row,
     };
     row.with(config)
+}
+
+/// The limits of the user, the steps of a turn cut further by the session's terms.
+fn budget(settings: &Settings, terms: &Terms) -> Map<String, Value> {
+    let mut limits = settings.budget.clone();
+    if let Some(asked) = terms.turn_steps.map(NonZeroU64::get) {
+        let own = limits.get("turn_steps").and_then(Value::as_u64);
+        let steps = own.map_or(asked, |own| own.min(asked));
+        limits.insert("turn_steps".to_owned(), json!(steps));
+    }
+    limits
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use bridle_agent::PromptSection;
 use bridle_compose::{ActivateError, Clock, Plugin, Plugins, ServiceKey, Setup, SystemClock};
 use bridle_model::ModelSource;
 use bridle_session::Header;
@@ -11,6 +12,8 @@ use bridle_store::{BlobStore, FileStore, SessionStore};
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
 use bridle_world::sandbox;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::no_store::NoStore;
 use super::providers::Providers;
@@ -23,7 +26,8 @@ pub(super) fn all() -> Plugins {
         .with(SessionStorePlugin)
         .with(ProcessesPlugin)
         .with(ModelsPlugin)
-        .with(WorkspacePlugin);
+        .with(WorkspacePlugin)
+        .with(ClientPromptPlugin);
     let plugins = bridle_model::plugins(plugins);
     let plugins = bridle_agent::plugins(plugins);
     bridle_toolkit::plugins(plugins)
@@ -181,6 +185,38 @@ impl Plugin for WorkspacePlugin {
             roots = roots.with_results(FileStore::blobs(state));
         }
         Ok(setup.provide(Arc::new(roots))?)
+    }
+}
+
+/// What the client that created a session wants its model to be told.
+struct ClientPromptPlugin;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClientPrompt {
+    /// The text, taken as it is.
+    text: String,
+}
+
+impl ClientPromptPlugin {
+    /// Behind everything that Bridle itself says.
+    const RANK: u16 = 900;
+}
+
+#[async_trait]
+impl Plugin for ClientPromptPlugin {
+    const NAME: &'static str = "client-prompt";
+    type Config = ClientPrompt;
+    type Needs = ();
+
+    async fn activate(
+        &self,
+        ClientPrompt { text }: ClientPrompt,
+        (): (),
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        let section = PromptSection::verbatim(Self::NAME, Self::RANK, text);
+        Ok(setup.add(Self::NAME, Arc::new(section))?)
     }
 }
 

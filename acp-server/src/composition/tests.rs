@@ -98,9 +98,9 @@ async fn a_reload_takes_a_key_that_was_written_meanwhile() {
 async fn full_access_is_offered_only_when_the_user_enabled_it() {
     let home = tempfile::tempdir().unwrap();
     let variables = [("BRIDLE_HOME", home.path().to_str().unwrap())];
-    assert!(!app(&variables).await.modes().contains(&Mode::FullAccess));
+    assert!(!app(&variables).await.modes_under(Mode::FullAccess).contains(&Mode::FullAccess));
     fs_err::write(home.path().join("config.toml"), "full_access = true\n").unwrap();
-    assert!(app(&variables).await.modes().contains(&Mode::FullAccess));
+    assert!(app(&variables).await.modes_under(Mode::FullAccess).contains(&Mode::FullAccess));
 }
 
 #[tokio::test]

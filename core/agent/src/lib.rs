@@ -55,8 +55,8 @@ pub use replay::replay;
 pub use rules::{Effect, Rule, RuleError, Rules, RulesConfig};
 pub use schema::read_arguments;
 pub use tool::{
-    Access, Concurrency, Confinement, Grant, Observed, PlannedCall, Progress, SessionChange, Tool,
-    ToolContext, ToolFailure, ToolOutcome,
+    Access, Concurrency, Confinement, Grant, Observed, OfferedTools, PlannedCall, Progress,
+    SessionChange, Tool, ToolContext, ToolFailure, ToolOutcome,
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
 pub use update::{AgentUpdate, Meter, NoticeLevel, ToolStatus, TurnOutcome};

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::{Access, Confinement};
 
-/// What a session may do without asking.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What a session may do without asking; the later, the more.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Nothing is changed.

@@ -22,6 +22,11 @@ use tokio_util::sync::CancellationToken;
 use crate::display::Display;
 use crate::mode::Sandboxing;
 
+/// The only tools that the model of a session is offered, by name; a service of its scope. Without
+/// one it is offered all.
+#[derive(Clone, Debug)]
+pub struct OfferedTools(pub Vec<String>);
+
 /// Something the model can call.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {

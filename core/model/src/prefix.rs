@@ -185,6 +185,7 @@ mod tests {
             parent: None,
             origin: "test".to_owned(),
             delegation_depth: 0,
+            terms: Default::default(),
         });
         append(&mut session, TurnStart { turn: TurnNumber(1) });
         append(&mut session, SystemMessage { text: "Be brief.".to_owned() });

@@ -1,5 +1,6 @@
 //! The header of a session: what is fixed at creation and stands outside the log.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,47 @@ pub struct Header {
     /// How deep in a chain of delegations this session stands; 0 for a person's own.
     #[serde(default)]
     pub delegation_depth: u32,
+    /// What whoever created the session asked of it.
+    #[serde(default, skip_serializing_if = "Terms::is_empty")]
+    pub terms: Terms,
+}
+
+/// What a session is bound to besides the user's settings, from its beginning on. A fork has the
+/// same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// The id of the permission mode that nothing can raise the session above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<String>,
+    /// What the model is told besides Bridle's own system prompt, or instead of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<SystemPrompt>,
+    /// The model it begins with, as `provider/model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The only tools that the model is offered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// The most steps of one turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_steps: Option<NonZeroU64>,
+}
+
+/// Instructions for the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemPrompt {
+    /// The text.
+    pub text: String,
+    /// Whether Bridle's own instructions are left out.
+    #[serde(default)]
+    pub replaces: bool,
+}
+
+impl Terms {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where a forked session came from.

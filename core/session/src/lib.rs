@@ -34,7 +34,7 @@ pub use fold::{
     Todo, TurnBoundary, UsageTotals,
 };
 pub use fork::ForkError;
-pub use header::{Header, Parent};
+pub use header::{Header, Parent, SystemPrompt, Terms};
 pub use id::{
     EventCount, JobId, MessageId, Route, Seq, SeriesNumber, SessionId, StepNumber, ToolCallId,
     TurnNumber, UnixMillis,

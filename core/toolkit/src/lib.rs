@@ -58,6 +58,25 @@ use write::WriteArguments;
 pub use edit::fuzz_edit;
 pub use prompt::system_prompt;
 
+/// The name of every tool that these plugins can offer a model.
+pub const TOOL_NAMES: [&str; 15] = [
+    "apply_patch",
+    "ask_user",
+    "delete",
+    "edit",
+    "exit_plan_mode",
+    "glob",
+    "job",
+    "list",
+    "move",
+    "read",
+    "search",
+    "shell",
+    "terminal",
+    "todo",
+    "write",
+];
+
 /// Adds the plugins of the built-in tools, contexts and system prompt, and of this host's files.
 ///
 /// All but `local-files` and `system-prompt` need the `Roots` of a session.

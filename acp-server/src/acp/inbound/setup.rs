@@ -18,7 +18,8 @@ const MAX_NOTES: usize = 16;
 /// person. Returns whether the parameters changed.
 ///
 /// # Errors
-/// When `mcpServers` is there and is no list.
+/// When `mcpServers` is there and is no list, and when `systemPrompt` cannot be read: instructions
+/// must not be passed over.
 pub(super) fn repair(params: &mut Map<String, Value>) -> Result<bool, Error> {
     let mut notes = Vec::new();
     repair_servers(params, &mut notes)?;
@@ -26,8 +27,9 @@ pub(super) fn repair(params: &mut Map<String, Value>) -> Result<bool, Error> {
     if let Some(prompt) = params.get("systemPrompt")
         && serde_json::from_value::<Option<SystemPrompt>>(prompt.clone()).is_err()
     {
-        params.remove("systemPrompt");
-        notes.push("`systemPrompt` was left out: it cannot be read".to_owned());
+        return Err(errors::invalid_params(
+            "`systemPrompt` must hold a `mode` and a list `content`",
+        ));
     }
     if notes.is_empty() {
         // A client cannot put words into our mouth.

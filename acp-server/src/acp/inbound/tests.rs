@@ -238,7 +238,7 @@ async fn unanswered_requests_are_bounded() {
 #[test]
 fn unknown_and_malformed_mcp_servers_are_left_out_with_a_note() {
     let mut params = json!({
-        "cwd": "/", "_meta": 3, "additionalDirectories": "x", "systemPrompt": 5,
+        "cwd": "/", "_meta": 3, "additionalDirectories": "x",
         "mcpServers": [
             {"name": "ok", "command": "x", "args": [], "env": []},
             {"type": "http", "name": "web", "url": "http://h", "headers": []},
@@ -261,9 +261,15 @@ fn unknown_and_malformed_mcp_servers_are_left_out_with_a_note() {
             "MCP server number 5 was left out: it lacks a required field or has one of the wrong \
              type",
             "`additionalDirectories` was left out: it is not a list of paths",
-            "`systemPrompt` was left out: it cannot be read",
         ]
     );
+}
+
+#[test]
+fn a_system_prompt_that_cannot_be_read_is_refused() {
+    let mut params = json!({"cwd": "/", "mcpServers": [], "systemPrompt": 5});
+    let error = setup::repair(params.as_object_mut().unwrap()).unwrap_err();
+    assert!(error.message.contains("systemPrompt"), "{error:?}");
 }
 
 #[test]

@@ -7,9 +7,9 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
     LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
-use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, NoticeLevel};
+use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel};
 use bridle_compose::EffectFailure;
-use bridle_session::{Session, SessionId};
+use bridle_session::{Header, Session, SessionId};
 use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -23,10 +23,11 @@ use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::pieces::Pieces;
 use crate::acp::speaking::Speaking;
+use crate::acp::terms::Asked;
 use crate::acp::to_acp::Pictures;
 use crate::acp::turns::Turns;
 use crate::acp::{commands, errors, to_acp};
-use crate::composition::{App, OpenSession, SessionSeed, fault};
+use crate::composition::{App, OpenSession, SessionSeed, canonical_folder, ceiling, fault};
 use crate::text;
 
 /// See the module.
@@ -34,10 +35,19 @@ pub(super) struct Live {
     id: SessionId,
     session: OpenSession,
     pub(super) turns: Arc<Turns>,
-    cwd: PathBuf,
+    /// What holds while it is open.
+    header: Arc<Header>,
     server: Arc<Server>,
     /// `None` until the session is announced.
     outbox: Option<JoinHandle<()>>,
+}
+
+/// A session and its log, before there is a driver.
+struct Stored {
+    session: Session,
+    /// What is to hold while it is open.
+    header: Arc<Header>,
+    writer: LogWriter,
 }
 
 /// What is still to be done once the client has been told that the session is open.
@@ -58,15 +68,9 @@ impl Live {
         link: Link,
         request: NewSessionRequest,
     ) -> Result<(Self, Opening), Error> {
-        let notes = notes(
-            server,
-            &request.mcp_servers,
-            request.meta.as_ref(),
-            Unused {
-                directories: !request.additional_directories.is_empty(),
-                system_prompt: request.system_prompt.is_some(),
-            },
-        );
+        let asked = Asked::of_new(&server.app, &request)?;
+        let mut notes = notes(server, &request.mcp_servers, request.meta.as_ref());
+        notes.extend(asked.notes);
         let app = server.app.clone();
         let Some(state) = app.settings().state.clone() else {
             return Err(errors::no_state());
@@ -74,16 +78,20 @@ impl Live {
         let not_created = move |failure: StoreError| errors::not_created(&state, &failure);
         let refused = not_created.clone();
         let (header, writer) = blocking(move || {
+            let directories = folders(&asked.directories)?;
             let header = app
-                .new_header(&request.cwd, Vec::new(), "acp")
+                .new_header(&request.cwd, directories, "acp")
                 .map_err(|reason| errors::invalid_params(&format!("cwd: {reason}")))?;
+            let header = Header { terms: asked.terms, ..header };
             let writer = app.store().create(&header).map_err(refused)?;
             Ok((header, writer))
         })
         .await?;
         // An id that a client knows must still be there after a crash.
         writer.flush().await.map_err(not_created)?;
-        Self::start(server, link, Session::new(header), writer, notes).await
+        let session = Session::new(header);
+        let header = Arc::clone(session.header());
+        Self::start(server, link, Stored { session, header, writer }, notes).await
     }
 
     /// A stored session, replayed to the client before this returns if it `replays`.
@@ -94,21 +102,17 @@ impl Live {
         request: LoadSessionRequest,
         replays: bool,
     ) -> Result<(Self, Opening), Error> {
-        let mut notes = notes(
-            server,
-            &request.mcp_servers,
-            request.meta.as_ref(),
-            Unused {
-                directories: !request.additional_directories.is_empty(),
-                system_prompt: request.system_prompt.is_some(),
-            },
-        );
+        let asked = Asked::of_load(&server.app, &request)?;
+        let mut notes = notes(server, &request.mcp_servers, request.meta.as_ref());
+        notes.extend(asked.notes.iter().cloned());
         let (app, wanted, cwd) = (server.app.clone(), id.clone(), request.cwd);
-        let Opened { writer, session, recovery } = blocking(move || {
+        let (Opened { writer, session, recovery }, header) = blocking(move || {
             let store = app.store();
             let stored = store.tail(&wanted, 0).map_err(|failure| errors::store(&failure))?;
             same_folder(&cwd, &stored.header.cwd)?;
-            store.open(&wanted).map_err(|failure| errors::store(&failure))
+            let directories = folders(&asked.directories)?;
+            let opened = store.open(&wanted).map_err(|failure| errors::store(&failure))?;
+            Ok((opened, Arc::new(asked.over(&stored.header, directories))))
         })
         .await?;
         if recovery.torn_bytes > 0 {
@@ -118,32 +122,48 @@ impl Live {
             ));
         }
         let replay = if replays { bridle_agent::replay(&session) } else { Vec::new() };
-        let (live, opening) = Self::start(server, link.clone(), session, writer, notes).await?;
+        let (live, opening) =
+            Self::start(server, link.clone(), Stored { session, header, writer }, notes).await?;
         show(&server.app, &link, &live.wire_id(), replay).await?;
         Ok((live, opening))
     }
 
+    /// Whether the session, as it is open, is what a request to load it asks for.
+    ///
     /// # Errors
-    /// When the session belongs to another folder than `cwd`.
-    pub(super) async fn is_in(&self, cwd: PathBuf) -> Result<(), Error> {
-        let home = self.cwd.clone();
-        blocking(move || same_folder(&cwd, &home)).await
+    /// When it belongs to another folder than the request's `cwd`, and when the request asks for
+    /// what it is not open with.
+    pub(super) async fn is_as(&self, request: LoadSessionRequest) -> Result<(), Error> {
+        let asked = Asked::of_load(&self.server.app, &request)?;
+        let header = Arc::clone(&self.header);
+        blocking(move || {
+            same_folder(&request.cwd, &header.cwd)?;
+            let directories = match folders(&asked.directories)? {
+                none if none.is_empty() => header.extra_roots.clone(),
+                some => some,
+            };
+            if asked.over(&header, directories) == *header {
+                Ok(())
+            } else {
+                Err(errors::open_otherwise())
+            }
+        })
+        .await
     }
 
     async fn start(
         server: &Arc<Server>,
         link: Link,
-        session: Session,
-        writer: LogWriter,
+        Stored { session, header, writer }: Stored,
         mut notes: Vec<String>,
     ) -> Result<(Self, Opening), Error> {
-        let header = session.header().clone();
         let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
         let (asking, questions) = mpsc::channel(QUESTION_QUEUE);
         let forms = link.client.forms.then(|| asking.clone());
         let wire_id = WireId::new(header.id.as_str());
         let seed = SessionSeed {
             session,
+            header: Arc::clone(&header),
             writer,
             approver: Arc::new(ClientApprover::new(wire_id.clone(), asking)),
             asker: Arc::new(ClientAsker::new(wire_id, forms)),
@@ -151,17 +171,18 @@ impl Live {
         };
         let session = server.app.open(seed).await.map_err(|reason| errors::internal(&reason))?;
         notes.extend(session.parts.iter().filter_map(fault));
+        let ceiling = ceiling(&header.terms);
         let live = Self {
             id: header.id.clone(),
             session,
             turns: Arc::default(),
-            cwd: header.cwd.clone(),
+            header,
             server: server.clone(),
             outbox: None,
         };
         let AgentStatus { mode, route, effort, meter, .. } =
             live.agent().status().await.map_err(errors::agent_gone)?;
-        let chosen = Chosen { mode, route, effort };
+        let chosen = Chosen { mode, ceiling, route, effort };
         notes.extend(chosen.route.as_ref().and_then(|route| server.app.assumption(route)));
         Ok((live, Opening { chosen, meter, link, updates, questions, notes }))
     }
@@ -187,7 +208,7 @@ impl Live {
         }
         let turns = self.turns.clone();
         let app = self.server.app.clone();
-        let cwd = self.cwd.clone();
+        let cwd = self.header.cwd.clone();
         let outbox = Outbox {
             app,
             link,
@@ -221,6 +242,11 @@ impl Live {
     /// Whether the outbox has ended, so that nobody would answer a prompt.
     pub(super) fn is_deaf(&self) -> bool {
         self.outbox.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// The mode that nothing can raise it above.
+    pub(super) fn ceiling(&self) -> Mode {
+        ceiling(&self.header.terms)
     }
 
     /// Talks to the session's driver.
@@ -260,9 +286,9 @@ pub(in crate::acp) async fn show(
 }
 
 /// What the agent is set to now.
-pub(super) async fn chosen(agent: &AgentHandle) -> Result<Chosen, Error> {
+pub(super) async fn chosen(agent: &AgentHandle, ceiling: Mode) -> Result<Chosen, Error> {
     let status = agent.status().await.map_err(errors::agent_gone)?;
-    Ok(Chosen { mode: status.mode, route: status.route, effort: status.effort })
+    Ok(Chosen { mode: status.mode, ceiling, route: status.route, effort: status.effort })
 }
 
 /// Runs what blocks on the disk off the async threads.
@@ -287,30 +313,19 @@ fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
     Err(errors::other_folder(asked, home))
 }
 
-/// Parts of a request that are understood but not used.
-struct Unused {
-    directories: bool,
-    system_prompt: bool,
+/// The canonical names of further folders.
+fn folders(asked: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let canonical = asked.iter().map(|folder| canonical_folder(folder)).collect::<Result<_, _>>();
+    canonical.map_err(|reason| errors::invalid_params(&format!("additionalDirectories: {reason}")))
 }
 
-fn notes(
-    server: &Server,
-    servers: &[McpServer],
-    meta: Option<&Meta>,
-    unused: Unused,
-) -> Vec<String> {
+fn notes(server: &Server, servers: &[McpServer], meta: Option<&Meta>) -> Vec<String> {
     let mut notes = Vec::new();
     if !servers.is_empty() {
         let names: Vec<_> = servers.iter().map(server_name).collect();
         notes.push(format!("MCP servers are not connected yet: {}", names.join(", ")));
     }
     notes.extend(notes_in(meta));
-    if unused.directories {
-        notes.push("additionalDirectories is not supported and was not used".to_owned());
-    }
-    if unused.system_prompt {
-        notes.push("systemPrompt is not supported and was not used".to_owned());
-    }
     notes.extend(server.app.settings().problems.iter().cloned());
     notes
 }

@@ -92,8 +92,7 @@ impl Actor {
     pub(super) async fn reopen(&mut self, reopen: Reopen) {
         let Reopen { request, wanted, link } = reopen;
         if let Some(live) = &self.live {
-            let cwd = request.cwd;
-            return match live.is_in(cwd).await {
+            return match live.is_as(request).await {
                 Err(error) => wanted.refuse(error),
                 Ok(()) => self.show_again(live, wanted, link.client).await,
             };
@@ -112,13 +111,14 @@ impl Actor {
     /// The outbox replays, between what it has sent of a running turn and what is to come.
     async fn show_again(&self, live: &Live, wanted: Wanted, client: ClientTraits) {
         let (app, agent) = (Arc::clone(&self.server.app), live.agent().clone());
+        let ceiling = live.ceiling();
         if live.is_deaf() {
             return wanted.refuse(errors::agent_gone(bridle_agent::AgentGone::Closed));
         }
         let Wanted::Replay(responder) = wanted else {
             return self
                 .begin(async move {
-                    match live::chosen(&agent).await {
+                    match live::chosen(&agent, ceiling).await {
                         Ok(chosen) => wanted.opened(&app, &chosen, client),
                         Err(error) => wanted.refuse(error),
                     }

@@ -13,7 +13,7 @@ use super::Driver;
 use super::halt::Halt;
 use super::turn::internal;
 use crate::prompt::{PromptSection, PromptVariable, render};
-use crate::tool::Tool;
+use crate::tool::{OfferedTools, Tool};
 
 /// The prompt and the table of the current turn.
 #[derive(Debug, Default)]
@@ -34,7 +34,10 @@ impl Driver {
         let system_prompt = render(self.scope.all::<PromptSection>(), &variables)
             .map_err(|error| Halt::Failed(internal(&error.to_string())))?;
         // Of two with one name the nearer, which comes later, stays.
-        let tools = self.scope.all::<dyn Tool>();
+        let mut tools = self.scope.all::<dyn Tool>();
+        if let Some(offered) = self.scope.get::<OfferedTools>() {
+            tools.retain(|tool| offered.0.contains(&tool.spec().name));
+        }
         let specs: BTreeMap<_, _> =
             tools.iter().map(|tool| (&tool.spec().name, tool.spec())).collect();
         let assembly = &mut self.assembly;

@@ -51,8 +51,8 @@ impl Driver {
             _ => None,
         });
         chosen
-            .chain([self.default_mode])
+            .chain([self.default_mode, Mode::Ask])
             .find(|mode| *mode != Mode::Plan && self.modes.contains(mode))
-            .unwrap_or(Mode::Ask)
+            .unwrap_or(Mode::ReadOnly)
     }
 }

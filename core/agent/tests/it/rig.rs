@@ -56,6 +56,7 @@ pub(crate) fn header() -> Header {
         parent: None,
         origin: "test".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

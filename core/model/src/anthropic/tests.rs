@@ -47,6 +47,7 @@ fn session() -> Session {
         parent: None,
         origin: "test".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     };
     Session::new(header)
 }

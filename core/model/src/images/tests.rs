@@ -42,6 +42,7 @@ impl Told {
             parent: None,
             origin: "test".to_owned(),
             delegation_depth: 0,
+            terms: Default::default(),
         });
         let start = TurnStart { turn: TurnNumber(1) };
         session.append(Draft::new(start), UnixMillis(1)).unwrap();

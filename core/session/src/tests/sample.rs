@@ -12,6 +12,7 @@ pub(crate) fn header() -> Header {
         parent: None,
         origin: "test".into(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

@@ -25,6 +25,7 @@ pub(crate) fn header(n: u64) -> Header {
         parent: None,
         origin: "test".into(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

@@ -84,6 +84,7 @@ fn header() -> Header {
         parent: None,
         origin: "test".into(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

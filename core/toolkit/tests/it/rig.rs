@@ -120,6 +120,7 @@ fn header() -> Header {
         parent: None,
         origin: "test".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     }
 }
 

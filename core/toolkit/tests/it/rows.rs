@@ -130,5 +130,6 @@ fn header(delegation_depth: u32) -> Header {
         parent: None,
         origin: "test".to_owned(),
         delegation_depth,
+        terms: Default::default(),
     }
 }

@@ -55,6 +55,7 @@ pub(super) fn sample() -> Session {
         parent: None,
         origin: "acp".into(),
         delegation_depth: 0,
+        terms: Default::default(),
     }));
     let (turn, step) = (TurnNumber(1), StepNumber(1));
     log.say(TurnStart { turn });

@@ -307,6 +307,7 @@ fn session() -> Session {
         parent: None,
         origin: "test".to_owned(),
         delegation_depth: 0,
+        terms: Default::default(),
     };
     let mut session = Session::new(header);
     append(&mut session, TurnStart { turn: TurnNumber(1) });
