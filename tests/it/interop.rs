@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::Output;
 
 use bridle_model_server::{Answer, Gate, ModelServer, Script};
-use bridle_tests::{DEADLINE, Place, binary, skip, wait_until_gone};
+use bridle_tests::{DEADLINE, Place, Process, binary, skip, wait_until_gone};
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use crate::repository::root;
@@ -112,38 +113,143 @@ async fn the_python_sdk_drives_a_session() {
     }
 }
 
-/// acpx: a session, a read and an edit in it, a cancel from a second process, a close.
+/// acpx with an agent of its own name, from the configuration in `editor-configs`.
+struct Acpx {
+    live: Live,
+    program: String,
+}
+
+impl Acpx {
+    /// `None`, said once, when it is not installed.
+    async fn new() -> Option<Self> {
+        let program = installed("acpx", "node_modules/acpx/dist/cli.js")?.display().to_string();
+        let live = Live::new().await;
+        let home = live.place.user_home();
+        for folder in ["bin", ".acpx"] {
+            fs_err::create_dir(home.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(binary(), home.join("bin/bridle")).unwrap();
+        let configuration = root().join("editor-configs/acpx.json");
+        fs_err::copy(configuration, home.join(".acpx/config.json")).unwrap();
+        Some(Self { live, program })
+    }
+
+    fn launch(&self, words: &[&str]) -> bridle_tests::Launch {
+        let own = self.live.place.user_home().join("bin").display().to_string();
+        let path = format!("{own}:{}", std::env::var("PATH").unwrap());
+        let agent = words.iter().position(|word| !word.starts_with("--")).unwrap();
+        let words = [&words[..agent], &["bridle"], &words[agent..]].concat();
+        self.live.client("node", &[&[self.program.as_str()], &words[..]].concat()).env("PATH", path)
+    }
+
+    /// Whether it ended well, and what it printed.
+    async fn ends(&self, words: &[&str]) -> (bool, String) {
+        let output = self.launch(words).output().await;
+        let shown = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    async fn runs(&self, words: &[&str]) -> String {
+        let (succeeds, shown) = self.ends(words).await;
+        assert!(succeeds, "{words:?}: {shown}");
+        shown
+    }
+
+    /// Sends a prompt that hangs, and waits until the model has it.
+    async fn hangs(&self) -> tokio::process::Child {
+        let mut hanging = self.launch(&["--approve-all", "please hang"]).command();
+        let hanging = hanging.stdin(std::process::Stdio::null()).spawn().unwrap();
+        reached(&self.live.hanging).await;
+        hanging
+    }
+
+    /// Closes the session; nothing is left, and all was one session.
+    async fn close(self) {
+        self.runs(&["sessions", "close"]).await;
+        for process in self.live.place.processes() {
+            assert!(wait_until_gone(&process, DEADLINE), "{process:?} survives");
+        }
+        assert_eq!(fs_err::read_dir(self.live.place.sessions()).unwrap().count(), 1);
+        assert_eq!(self.live.model.violations(), []);
+    }
+
+    /// The newest request to the model.
+    fn last_request(&self) -> String {
+        self.live.model.requests().pop().unwrap().body.to_string()
+    }
+}
+
+async fn ended(child: tokio::process::Child) {
+    let ended = tokio::time::timeout(DEADLINE, child.wait_with_output()).await;
+    ended.expect("the cancelled prompt ends").unwrap();
+}
+
+/// A session, a read and an edit in it, a cancel from a second process, a close.
 #[tokio::test]
 async fn acpx_reads_edits_cancels_and_closes() {
-    let Some(acpx) = installed("acpx", "node_modules/acpx/dist/cli.js") else { return };
-    let live = Live::new().await;
-    let agent = format!("{} acp", binary().display());
-    let cwd = live.place.workspace();
-    let options = [acpx.to_str().unwrap(), "--agent", &agent, "--cwd", cwd.to_str().unwrap()];
-    let launch = |words: &[&str]| live.client("node", &[&options, words].concat());
-    let run = async |words: &[&str]| {
-        let output = launch(words).output().await;
-        let shown = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(output.status.success(), "{words:?}: {shown}");
-        shown
-    };
-    let session = run(&["sessions", "new"]).await;
-    let read = run(&["--approve-reads", "please read"]).await;
+    let Some(acpx) = Acpx::new().await else { return };
+    acpx.runs(&["sessions", "new"]).await;
+    let read = acpx.runs(&["--approve-reads", "please read"]).await;
     assert!(read.contains("read it"), "{read}");
-    let edited = run(&["--approve-all", "please edit"]).await;
+    let edited = acpx.runs(&["--approve-all", "please edit"]).await;
     assert!(edited.contains("edited it"), "{edited}");
-    live.assert_edited();
+    acpx.live.assert_edited();
+    let hanging = acpx.hangs().await;
+    acpx.runs(&["cancel"]).await;
+    ended(hanging).await;
+    acpx.close().await;
+}
 
-    let mut hanging = launch(&["--approve-all", "please hang"]).command();
-    let hanging = hanging.stdin(std::process::Stdio::null()).spawn().unwrap();
-    reached(&live.hanging).await;
-    run(&["cancel"]).await;
-    let ended = tokio::time::timeout(DEADLINE, hanging.wait_with_output()).await;
-    ended.expect("the cancelled prompt ends").unwrap();
-    run(&["sessions", "close"]).await;
-    for process in live.place.processes() {
-        assert!(wait_until_gone(&process, DEADLINE), "{process:?} survives");
+/// Each policy decides as its name says.
+#[tokio::test]
+async fn acpx_permission_policies_are_heeded() {
+    let Some(acpx) = Acpx::new().await else { return };
+    let before = acpx.live.place.read("src/event.rs");
+    acpx.runs(&["sessions", "new"]).await;
+    for policy in ["--deny-all", "--approve-reads"] {
+        acpx.ends(&[policy, "please edit"]).await;
+        assert_eq!(acpx.live.place.read("src/event.rs"), before, "{policy}");
     }
-    let sessions = fs_err::read_dir(live.place.sessions()).unwrap().count();
-    assert_eq!(sessions, 1, "all in one session: {session}");
+    acpx.runs(&["--approve-all", "please edit"]).await;
+    acpx.live.assert_edited();
+    acpx.close().await;
+}
+
+/// The session outlives its agent, which the next prompt starts again.
+#[tokio::test]
+async fn acpx_resumes_a_session_whose_agent_has_died() {
+    let Some(acpx) = Acpx::new().await else { return };
+    acpx.runs(&["sessions", "new"]).await;
+    acpx.runs(&["the first prompt"]).await;
+    let is_agent = |process: &Process| process.command.ends_with("bridle acp");
+    let agents: Vec<Process> = acpx.live.place.processes().into_iter().filter(is_agent).collect();
+    for agent in agents {
+        let pid = Pid::from_raw(i32::try_from(agent.pid).unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+        assert!(wait_until_gone(&agent, DEADLINE));
+    }
+    let said = acpx.runs(&["--format=json", "the second prompt"]).await;
+    assert!(said.contains("session/resume"), "{said}");
+    let sent = acpx.last_request();
+    assert!(sent.contains("the first prompt") && sent.contains("the second prompt"), "{sent}");
+    acpx.close().await;
+}
+
+/// A prompt behind a running one waits for its turn.
+#[tokio::test]
+async fn acpx_queues_a_prompt_behind_a_running_one() {
+    let Some(acpx) = Acpx::new().await else { return };
+    acpx.runs(&["sessions", "new"]).await;
+    let hanging = acpx.hangs().await;
+    acpx.runs(&["--approve-reads", "prompt", "--no-wait", "please read"]).await;
+    assert!(!acpx.last_request().contains("please read"), "it waits");
+    acpx.runs(&["cancel"]).await;
+    ended(hanging).await;
+    acpx.runs(&["and one more"]).await;
+    let sent = acpx.last_request();
+    assert!(
+        sent.contains("please read") && sent.contains("read it"),
+        "its turn was before: {sent}"
+    );
+    acpx.close().await;
 }

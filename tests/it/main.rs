@@ -42,6 +42,7 @@ mod schema;
 mod secrets;
 mod sessions_commands;
 mod shells;
+mod soak;
 mod spill;
 mod store_process;
 mod terminals;

@@ -95,6 +95,12 @@ impl Client {
         lock(&self.shared.trace).clone()
     }
 
+    /// Takes out of the trace what was said so far, for a test that goes on for long: every wait
+    /// looks through all of it. Nothing may be waited for that was said before.
+    pub fn take_entries(&self) -> Vec<Entry> {
+        std::mem::take(&mut lock(&self.shared.trace).entries)
+    }
+
     /// Sends a request and waits for its response.
     pub async fn request(&mut self, method: &str, params: Value) -> Reply {
         let id = self.begin(method, params).await;
