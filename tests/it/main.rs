@@ -19,6 +19,7 @@ mod editors;
 mod endings;
 mod failures;
 mod faults;
+mod figures;
 mod hostile;
 mod image;
 mod input;
