@@ -29,6 +29,7 @@ mod session;
 mod sessions;
 mod speaking;
 mod steering;
+mod terminals;
 mod terms;
 mod to_acp;
 mod turns;

@@ -26,6 +26,7 @@ mod input;
 mod interop;
 mod jobs;
 mod kills;
+mod live_output;
 mod load;
 mod models;
 mod money;

@@ -22,6 +22,7 @@ use super::pieces::Pieces;
 use super::session::{Wanted, show};
 use super::speaking::Speaking;
 use super::steering::Steering;
+use super::terminals::Terminals;
 use super::turns::{LocalPrompt, Turns};
 use super::{errors, to_acp};
 use crate::composition::App;
@@ -79,6 +80,8 @@ pub(super) struct Outbox {
     pub(super) questions: mpsc::Receiver<Ask>,
     pub(super) pieces: Pieces,
     pub(super) speaking: Speaking,
+    /// `None` for a client that takes no terminals.
+    pub(super) terminals: Option<Terminals>,
 }
 
 impl Outbox {
@@ -147,7 +150,13 @@ impl Outbox {
                 self.meter = meter.clone();
                 self.send_all(to_acp::updates(AgentUpdate::Usage(meter))).await;
             }
-            update => self.send_all(to_acp::updates(update)).await,
+            update => {
+                let updates = match self.terminals.as_mut() {
+                    Some(terminals) => terminals.updates(update),
+                    None => to_acp::updates(update),
+                };
+                self.send_all(updates).await;
+            }
         }
     }
 

@@ -22,8 +22,8 @@ pub(super) use self::pictures::Pictures;
 pub(super) use self::tools::question;
 
 /// What a client is sent for an update that stands for itself. Empty for those that need more
-/// than the update: the mode and the model (whose lists belong to the session), notices (whose
-/// form depends on the client) and the end of a turn (which is an answer).
+/// than the update: the mode and the model (whose lists belong to the session), notices and streams
+/// of output (whose form depends on the client) and the end of a turn (which is an answer).
 pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
     match update {
         AgentUpdate::UserMessage { id, content } => content
@@ -58,6 +58,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         | AgentUpdate::Effort(_)
         | AgentUpdate::Notice { .. }
         | AgentUpdate::BlockEnded
+        | AgentUpdate::ToolOutput { .. }
         // The client knows what it sent.
         | AgentUpdate::Joined { .. }
         | AgentUpdate::Replay(_)

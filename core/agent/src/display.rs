@@ -26,6 +26,9 @@ pub struct Display {
     /// What the person is told in a message of its own, beside the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether its live output is also written as lines.
+    #[serde(default, skip)]
+    pub streams: bool,
     /// The outcome as data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<serde_json::Value>,
@@ -41,6 +44,7 @@ impl Display {
             diffs: Vec::new(),
             text: None,
             message: None,
+            streams: false,
             raw_output: None,
         }
     }

@@ -33,6 +33,7 @@ use bridle_compose::{Clock, Scope, Sleep};
 use bridle_model::Effort;
 use bridle_session::{
     EventData, Failure, MessageId, ModelSelected, PermissionMode, Route, ThinkingSelected,
+    ToolCallId,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -47,7 +48,7 @@ use crate::driver::inbox::Inbox;
 use crate::mailbox::{Command, Control};
 use crate::mode::Mode;
 use crate::notice::Notice;
-use crate::progress::ProgressBoard;
+use crate::progress::{Live, ProgressBoard};
 use crate::recorder::{RecordError, Recorder};
 use crate::replay::replay_as_it_stands;
 use crate::transcript::Shown;
@@ -227,10 +228,19 @@ impl Driver {
     }
 
     async fn show_progress(&mut self) {
-        for (id, text) in self.progress.take() {
-            self.send(AgentUpdate::ToolProgress { id, text }).await;
+        for (id, Live { text, lines }) in self.progress.take() {
+            self.send_lines(&id, lines).await;
+            if let Some(text) = text {
+                self.send(AgentUpdate::ToolProgress { id, text }).await;
+            }
         }
         self.progress_pause = Some(self.clock.sleep(PROGRESS_INTERVAL));
+    }
+
+    async fn send_lines(&self, call: &ToolCallId, lines: String) {
+        if !lines.is_empty() {
+            self.send(AgentUpdate::ToolOutput { id: call.clone(), lines }).await;
+        }
     }
 
     /// Takes one command; never waits for a turn.

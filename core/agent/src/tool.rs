@@ -115,14 +115,25 @@ pub struct ToolContext {
 /// Files by their absolute path, and a hash of the content of each.
 pub type Observed = Arc<BTreeMap<PathBuf, String>>;
 
-/// Takes the live output of a running call. Never blocks: the newest text wins.
+/// Takes the live output of a running call, in two forms of which a client sees one. Never blocks:
+/// the newest text wins, and of lines the oldest are lost where nobody takes them.
 #[derive(Clone)]
-pub struct Progress(Arc<dyn Fn(String) + Send + Sync>);
+pub struct Progress {
+    show: Sink,
+    write: Sink,
+}
+
+type Sink = Arc<dyn Fn(String) + Send + Sync>;
 
 impl Progress {
     /// `show` gets the text that should be visible now; it replaces what was shown before.
     pub fn new(show: impl Fn(String) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(show))
+        Self { show: Arc::new(show), write: Arc::new(|_| ()) }
+    }
+
+    /// `write` gets the same output as a stream of lines.
+    pub(crate) fn with_lines(self, write: impl Fn(String) + Send + Sync + 'static) -> Self {
+        Self { write: Arc::new(write), ..self }
     }
 
     /// A sink that shows nothing.
@@ -132,7 +143,12 @@ impl Progress {
 
     /// Replaces the visible live output, e.g. by a bounded tail.
     pub fn show(&self, text: String) {
-        (self.0)(text);
+        (self.show)(text);
+    }
+
+    /// Adds to the output of a call whose display says that it streams.
+    pub fn write(&self, lines: String) {
+        (self.write)(lines);
     }
 }
 

@@ -64,6 +64,14 @@ pub enum AgentUpdate {
         /// The text that should be visible now.
         text: String,
     },
+    /// More live output of a running call whose display says that it streams: the same as
+    /// [`AgentUpdate::ToolProgress`] shows, for a client that keeps what it has.
+    ToolOutput {
+        /// The call.
+        id: ToolCallId,
+        /// What was written.
+        lines: String,
+    },
     /// How full the context is after a request, and what the session has cost.
     Usage(Meter),
     /// The whole list of what is to be done, in the place of the one before; empty when there is

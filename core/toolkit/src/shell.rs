@@ -7,6 +7,7 @@ pub(crate) mod clean;
 mod early;
 pub(crate) mod report;
 pub(crate) mod spool;
+mod stream;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use clean::clean;
 use early::Early;
 use report::Report;
 use spool::Spool;
+use stream::Stream;
 
 /// How much of the latest output is shown while the command runs, in bytes.
 pub(crate) const LIVE_LIMIT: usize = 4 * 1024;
@@ -210,7 +212,7 @@ fn display(command: &str, background: bool) -> Display {
     let title = one_line(command);
     let text = (title != command).then(|| fenced("sh", command));
     let title = if background { format!("{title} (in the background)") } else { title };
-    Display { text, ..Display::new(title, ToolKind::Execute) }
+    Display { text, streams: !background, ..Display::new(title, ToolKind::Execute) }
 }
 
 /// What becomes of the command.
@@ -263,11 +265,15 @@ impl PlannedCall for PlannedShell {
                 let spec =
                     CommandSpec { command, cwd, timeout: Some(timeout), spool: file, confinement };
                 let progress = context.progress;
+                let mut stream = Stream::default();
                 let live = |output: &Capture| {
                     progress.show(fenced("", &clean(&output.recent(LIVE_LIMIT))));
+                    progress.write(stream.lines(output));
                 };
                 let finished = processes.run(spec, context.token, live).await;
-                over(&finished.map_err(report::not_run)?, timeout, spool, display).await
+                let finished = finished.map_err(report::not_run)?;
+                progress.write(stream.rest(&finished, timeout));
+                over(&finished, timeout, spool, display).await
             }
             Kind::Job(jobs, timeout) => {
                 let spec = CommandSpec { command, cwd, timeout, spool: None, confinement };

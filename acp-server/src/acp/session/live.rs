@@ -23,6 +23,7 @@ use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::pieces::Pieces;
 use crate::acp::speaking::Speaking;
+use crate::acp::terminals::Terminals;
 use crate::acp::terms::Asked;
 use crate::acp::to_acp::Pictures;
 use crate::acp::turns::Turns;
@@ -209,6 +210,7 @@ impl Live {
         let turns = self.turns.clone();
         let app = self.server.app.clone();
         let cwd = self.header.cwd.clone();
+        let terminals = link.client.terminal_output.then(|| Terminals::new(cwd.clone()));
         let outbox = Outbox {
             app,
             link,
@@ -221,6 +223,7 @@ impl Live {
             questions,
             pieces: Pieces::new(Arc::clone(&self.server.clock)),
             speaking: Speaking::default(),
+            terminals,
         };
         self.outbox = Some(self.server.tasks.spawn(outbox.run()));
         self

@@ -302,7 +302,8 @@ impl Driver {
         batch: &mut Batch<'_>,
     ) -> Result<(), Halt> {
         // Live output still waiting to be shown would overtake the result.
-        self.progress.forget(&call.id);
+        let rest = self.progress.rest(&call.id);
+        self.send_lines(&call.id, rest).await;
         let mut changes = Vec::new();
         let (error, mut display) = match outcome {
             Ok(outcome) => {

@@ -306,6 +306,7 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
             let title = display.as_ref().map(|display| display.title.as_str());
             format!("call {id} {} {}", status(at), title.unwrap_or_default())
         }
+        AgentUpdate::ToolOutput { id, lines } => format!("output {id} {lines}"),
         AgentUpdate::ToolProgress { id, text } => format!("progress {id} {text}"),
         AgentUpdate::Usage(meter) => format!("usage {}/{}", meter.used, meter.window),
         AgentUpdate::Todo(items) => {

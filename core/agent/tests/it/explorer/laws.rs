@@ -281,7 +281,7 @@ fn tools(seen: &Seen<'_>) -> Vec<String> {
                 None if seen.whole => broken.push(format!("{id} was never announced")),
                 None => {}
             },
-            AgentUpdate::ToolProgress { id, .. } => {
+            AgentUpdate::ToolProgress { id, .. } | AgentUpdate::ToolOutput { id, .. } => {
                 let last = calls.get(id).and_then(|statuses| statuses.last());
                 if seen.whole && last != Some(&ToolStatus::Running) {
                     broken.push(format!("{id} shows output while it is {last:?}"));
@@ -334,6 +334,7 @@ impl Turns {
             }
             AgentUpdate::ToolCall { id, .. }
             | AgentUpdate::ToolCallUpdate { id, .. }
+            | AgentUpdate::ToolOutput { id, .. }
             | AgentUpdate::ToolProgress { id, .. } => self.calls.get(id).copied(),
             AgentUpdate::Joined { prompt } => self.took.get(prompt.as_str()).copied(),
             _ => None,
