@@ -204,6 +204,32 @@ async fn keys_are_out_of_reach() {
     }
 }
 
+/// Also when the workspace is the home: the tools that read files ask for keys, and find none unasked.
+#[tokio::test]
+async fn keys_in_a_workspace_are_asked_for() {
+    let calls = [
+        ("read", json!({"path": ".ssh/id"})),
+        ("search", json!({"pattern": "private"})),
+        ("glob", json!({"pattern": "**/id"})),
+    ];
+    let script = calls.into_iter().fold(Script::new(), |script, (tool, arguments)| {
+        script.reply(Answer::new().tool_call(tool, arguments)).reply(Answer::new().text("done"))
+    });
+    let scene = Scene::new(script).await;
+    scene.place.write(".ssh/id", "the private key\n");
+    scene.place.write("notes", "private notes\n");
+    let launch = launch(&scene).env("HOME", scene.place.workspace());
+    let (mut client, session) = in_mode(&scene, "auto", launch).await;
+    client.set_permission(Permission::Reject);
+    for (asked, found) in [(1, ""), (1, "private notes"), (1, "")] {
+        let told = run(&scene, &mut client, &session).await;
+        assert!(!told.contains("the private key") && !told.contains(".ssh/id:"), "{told}");
+        assert!(told.contains(found), "{told}");
+        assert_eq!(questions(&client).len(), asked);
+    }
+    client.finish(&scene.place).await;
+}
+
 /// Where commands may write in the home folder, they still cannot make what a mask would hide.
 #[tokio::test]
 async fn what_a_mask_would_hide_cannot_be_made() {

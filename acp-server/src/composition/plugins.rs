@@ -9,9 +9,9 @@ use bridle_compose::{ActivateError, Clock, Plugin, Plugins, ServiceKey, Setup, S
 use bridle_model::ModelSource;
 use bridle_session::Header;
 use bridle_store::{BlobStore, FileStore, SessionStore};
-use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
 use bridle_world::sandbox;
+use bridle_world::{Roots, key_folders};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -159,7 +159,7 @@ impl Plugin for ModelsPlugin {
     }
 }
 
-/// The folders of a session, without Bridle's own.
+/// The folders of a session, without Bridle's own and those of keys.
 struct WorkspacePlugin;
 
 #[async_trait]
@@ -180,7 +180,10 @@ impl Plugin for WorkspacePlugin {
     ) -> Result<(), ActivateError> {
         let settings = settings.get();
         let own = [&settings.config, &settings.state].into_iter().flatten().cloned();
-        let mut roots = Roots::new(header.cwd.clone(), header.extra_roots.clone()).excluding(own);
+        let home = std::env::home_dir();
+        let keys = home.iter().flat_map(|home| key_folders(home));
+        let roots = Roots::new(header.cwd.clone(), header.extra_roots.clone());
+        let mut roots = roots.excluding(own.chain(keys));
         if let Some(state) = &settings.state {
             roots = roots.with_results(FileStore::blobs(state));
         }

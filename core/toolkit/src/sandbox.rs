@@ -4,23 +4,21 @@
 //! The rules are those of the session's mode (`bridle-agent`), the walls those of `bridle-world`;
 //! here are only the places: what may be written, what stays as it is, what is not to be read.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{Confinement, Sandboxing, ToolFailure};
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
-use bridle_world::Roots;
 use bridle_world::process::Processes;
 use bridle_world::sandbox::{Access, Lookout, Network, Policy, Protected, Temporary, Tier};
+use bridle_world::{Roots, key_folders};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use crate::blocking::blocking;
-
-/// Folders of keys in a home. Design: permissions and the sandbox.
-const KEYS: [&str; 4] = [".ssh", ".gnupg", ".aws", ".config/gh"];
 
 /// The places of a sandbox, from the user's configuration.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -53,7 +51,8 @@ impl Plugin for SandboxPlugin {
         setup: &Setup,
     ) -> Result<(), ActivateError> {
         let home = std::env::home_dir();
-        let keys = home.iter().flat_map(|home| KEYS.map(|name| home.join(name)));
+        // Among what is excluded as well, but a link to one of them may be another by now.
+        let keys = home.iter().flat_map(|home| key_folders(home));
         let masked = roots.excluded().iter().cloned().chain(keys).collect();
         let temporary = Arc::new(Mutex::new(None::<Temporary>));
         let made = Arc::clone(&temporary);
@@ -133,7 +132,8 @@ impl CommandSandbox {
                 all = protected(&lookout, roots.iter().chain(&writable))?;
                 all.keep_absent(missing(&masked), &[&*roots, &*writable].concat());
             }
-            let (masked, protected) = (resolved(&masked).collect(), all);
+            let masked: BTreeSet<PathBuf> = resolved(&masked).collect();
+            let (masked, protected) = (masked.into_iter().collect(), all);
             let records = folder;
             Ok(Policy { access, roots, writable, protected, masked, temporary, network, records })
         });

@@ -16,5 +16,5 @@ pub mod search;
 pub mod supervisor;
 
 pub use names::{name_text, path_text};
-pub use protected_names::PROTECTED_NAMES;
+pub use protected_names::{PROTECTED_NAMES, key_folders};
 pub use roots::{Placement, ResolveError, Roots};

@@ -1,7 +1,7 @@
 //! Names of files and folders that are protected wherever they stand.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Folder and file names whose content other programs execute or obey, or that hold keys. A write
 /// to or below one of them, at any depth, is judged like a write outside the roots. Compared
@@ -57,6 +57,11 @@ pub const PROTECTED_NAMES: [&str; 46] = [
     ".config/fish",
     ".config/autostart",
 ];
+
+/// The folders of keys in a home: nothing of a session is to read them unasked.
+pub fn key_folders(home: &Path) -> impl Iterator<Item = PathBuf> {
+    [".ssh", ".gnupg", ".aws", ".config/gh"].into_iter().map(|name| home.join(name))
+}
 
 /// Which of [`PROTECTED_NAMES`] the entry `name` of `folder` has.
 pub(crate) fn protected_name(folder: &Path, name: &OsStr) -> Option<&'static str> {
