@@ -45,11 +45,10 @@ impl Snapshot {
     pub(crate) fn take(policy: &Policy, mounted: bool) -> Self {
         let mut left = MAX_ENTRIES;
         let protected = &policy.protected;
-        let mut present = Vec::new();
-        if !mounted {
-            let print = |path: &PathBuf| (path.clone(), fingerprint(path, &mut left));
-            present = protected.present.iter().map(print).collect();
-        }
+        // A mount holds one name of a file, not another that it has elsewhere.
+        let compared = protected.present.iter().filter(|path| !mounted || has_other_names(path));
+        let print = |path: &PathBuf| (path.clone(), fingerprint(path, &mut left));
+        let present = compared.map(print).collect();
         // A placeholder of another command may stand there.
         let nothing = |list: &[PathBuf]| -> Vec<PathBuf> {
             list.iter().filter(|path| is_nothing(path)).cloned().collect()
@@ -127,6 +126,10 @@ impl Snapshot {
 fn is_protected(path: &Path) -> bool {
     let (folder, name) = (path.parent().unwrap_or(path), path.file_name().unwrap_or_default());
     protected_name(folder, name).is_some()
+}
+
+fn has_other_names(path: &Path) -> bool {
+    fs_err::symlink_metadata(path).is_ok_and(|found| !found.is_dir() && found.nlink() > 1)
 }
 
 /// A hash over what the system knows of a file, or of a folder and all in it. The time of the last

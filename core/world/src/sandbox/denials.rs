@@ -61,6 +61,17 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
         let Some(change) = CHANGES.iter().find(|it| it.number == i64::from(call.data.nr)) else {
             return Answer::GoOn;
         };
+        // Landlock knows nothing of what is noted of a file.
+        if change.is_of_metadata() && self.confinement.namespaces().is_none() {
+            return Answer::GoOn;
+        }
+        // What is not there cannot be moved, wherever it was to go.
+        if let [from, _] = change.paths
+            && path_of(call, *from).is_ok_and(|from| !exists(&from))
+        {
+            return Answer::GoOn;
+        }
+        let removes_folder = removes_folder(call);
         for argument in change.paths {
             let path = match path_of(call, *argument) {
                 Ok(path) if listener.is_waiting(call) => path,
@@ -74,7 +85,11 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
                 self.tell(Denial::Path(path));
                 return Answer::Refuse(Errno::ROFS);
             }
+            if removes_folder && self.is_placeholder(&path) {
+                return Answer::Pretend;
+            }
             let in_vain = match needs(change, *argument) {
+                _ if removes_folder => !is_empty(&path),
                 Needs::Something => !exists(&path),
                 Needs::Nothing => exists(&path),
                 Needs::Either => false,
@@ -115,6 +130,17 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
             }
         }
         false
+    }
+
+    /// Whether a folder directly in a root is one that only keeps its name from being taken. Programs
+    /// that clean up take it for one of their own.
+    fn is_placeholder(&self, path: &Path) -> bool {
+        let policy = &self.confinement.policy;
+        let is_in_root = policy.roots.iter().any(|root| path.parent() == Some(root));
+        is_in_root
+            && self.confinement.has_placeholders()
+            && policy.protected.absent.iter().any(|it| it == path)
+            && is_empty(path)
     }
 
     /// Whether the policy, and not what the file system says anyway, is in the way of a change.
@@ -184,6 +210,16 @@ fn needs(change: &Change, argument: PathArgument) -> Needs {
     if MAKING.contains(&change.number) { Needs::Nothing } else { Needs::Something }
 }
 
+/// Whether a call removes a folder, which fails in any case when something is in it.
+fn removes_folder(call: &seccomp_notif) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if i64::from(call.data.nr) == libc::SYS_rmdir {
+        return true;
+    }
+    let [_, _, flags, ..] = call.data.args;
+    i64::from(call.data.nr) == libc::SYS_unlinkat && flags as i32 & libc::AT_REMOVEDIR != 0
+}
+
 /// Whether a call may make a name that was not there.
 fn creates(change: &Change, call: &seccomp_notif, argument: PathArgument) -> bool {
     let flags = change.flags.and_then(|place| call.data.args.get(place as usize));
@@ -251,6 +287,11 @@ fn copy(pid: u32, from: u64, to: &mut [u8]) -> Option<usize> {
     let count =
         unsafe { libc::process_vm_readv(pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(count).ok().filter(|count| *count > 0)
+}
+
+/// Whether this is a folder in which nothing is.
+fn is_empty(folder: &Path) -> bool {
+    fs_err::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn exists(path: &Path) -> bool {

@@ -144,6 +144,13 @@ const fn change(number: c_long, paths: &'static [PathArgument]) -> Change {
     Change { number, paths, flags: None }
 }
 
+impl Change {
+    /// Whether it changes what is noted of a file and nothing in it.
+    pub(super) fn is_of_metadata(&self) -> bool {
+        METADATA.contains(&self.number)
+    }
+}
+
 /// Every call that changes files by name.
 pub(super) const CHANGES: &[Change] = &[
     Change { number: libc::SYS_openat, paths: &[followed(at(0, 1))], flags: Some(2) },
@@ -158,6 +165,11 @@ pub(super) const CHANGES: &[Change] = &[
     change(libc::SYS_fchmodat, &[followed(at(0, 1))]),
     change(SYS_FCHMODAT2, &[followed(at(0, 1))]),
     change(libc::SYS_fchownat, &[followed(at(0, 1))]),
+    change(libc::SYS_utimensat, &[followed(at(0, 1))]),
+    change(libc::SYS_setxattr, &[followed(plain(0))]),
+    change(libc::SYS_lsetxattr, &[plain(0)]),
+    change(libc::SYS_removexattr, &[followed(plain(0))]),
+    change(libc::SYS_lremovexattr, &[plain(0)]),
     #[cfg(target_arch = "x86_64")]
     Change { number: libc::SYS_open, paths: &[followed(plain(0))], flags: Some(1) },
     #[cfg(target_arch = "x86_64")]
@@ -182,6 +194,12 @@ pub(super) const CHANGES: &[Change] = &[
     change(libc::SYS_chown, &[followed(plain(0))]),
     #[cfg(target_arch = "x86_64")]
     change(libc::SYS_lchown, &[plain(0)]),
+    #[cfg(target_arch = "x86_64")]
+    change(libc::SYS_utime, &[followed(plain(0))]),
+    #[cfg(target_arch = "x86_64")]
+    change(libc::SYS_utimes, &[followed(plain(0))]),
+    #[cfg(target_arch = "x86_64")]
+    change(libc::SYS_futimesat, &[followed(at(0, 1))]),
 ];
 
 /// A call that reaches for an address, and the arguments that say where that is and how long.
@@ -234,7 +252,7 @@ impl Filter {
             rules.extend(METADATA.iter().map(|number| Rule::always(*number, REFUSED)));
         }
         if self.watched {
-            let changes = CHANGES.iter().filter(|it| !bare || !METADATA.contains(&it.number));
+            let changes = CHANGES.iter().filter(|it| !bare || !it.is_of_metadata());
             rules.extend(changes.map(|change| match change.flags {
                 Some(flags) => {
                     let cases = vec![(vec![Condition::HasAny(flags, CHANGING)], Action::Ask)];

@@ -78,6 +78,8 @@ pub(crate) struct Listener(OwnedFd);
 pub(super) enum Answer {
     /// It goes on as it is.
     GoOn,
+    /// Its caller is told that it was done. It is not.
+    Pretend,
     /// It fails with this error.
     Refuse(Errno),
 }
@@ -126,6 +128,7 @@ impl Listener {
             let answer = judge(self, &call);
             let (error, flags) = match answer {
                 Answer::GoOn => (0, SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+                Answer::Pretend => (0, 0),
                 Answer::Refuse(error) => (-error.raw_os_error(), 0),
             };
             let mut response = seccomp_notif_resp { id: call.id, val: 0, error, flags };

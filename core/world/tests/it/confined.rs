@@ -119,6 +119,7 @@ fn what_was_refused_is_told_by_name_whatever_the_command_makes_of_it() {
                 ("echo Permission denied; false", String::new()),
                 ("cat /nonexistent", String::new()),
                 ("mkdir -p $PWD/d/e; rm -f nothing; echo >/dev/null; test -w a", String::new()),
+                ("mv nothing ../outside/x; rmdir .git ../outside; true", String::new()),
                 (
                     "(exec 3<>/dev/tcp/192.0.2.1/80; exec 3<>/dev/tcp/127.0.0.1/9) 2>/dev/null; true",
                     if tier == Tier::Full { "network (192.0.2.1:80)" } else { "network" }
@@ -152,10 +153,18 @@ fn what_mounts_protect_is_told_as_well() {
             ("mv sub/.git/hooks h", "sub/.git/hooks"),
             ("mv sub sub2", "sub"),
             ("git config x.y z", ".git/config"),
+            ("touch -d 2001-01-01 ../outside/file", "../outside/file"),
+            (
+                "python3 -c 'import os; os.setxattr(\"../outside/file\", \"user.x\", b\"y\")'",
+                "../outside/file",
+            ),
         ] {
             let outcome = place.run(Tier::Full, command);
             let told: Vec<&str> = outcome.denied.lines().collect();
-            let path = place.ws().join(path);
+            let path = match path.strip_prefix("../") {
+                Some(path) => place.base.join(path),
+                None => place.ws().join(path),
+            };
             assert!(told.contains(&path.to_str().unwrap()), "{user:?} {command}: {told:?}");
             assert_ne!(outcome.code, Some(0), "{user:?} {command}");
         }
@@ -273,6 +282,29 @@ fn what_a_new_git_folder_obeys_is_put_aside() {
         place.run(Tier::Full, "cd sub; echo x >>config; mv h HEAD");
         assert_eq!(place.shell("cat sub/config; ls sub"), "[user]\nHEAD\nconfig\nobjects\nrefs\n");
     }
+}
+
+/// Packages may have all kinds of names in them, and lose them when they leave.
+#[test]
+fn what_is_moved_out_of_the_packages_is_put_aside() {
+    let mut place = Place::new(User::Own).with_repository();
+    place.shell("mkdir -p node_modules/p/.vscode; echo x >node_modules/p/.vscode/tasks.json");
+    place.look();
+    let outcome = place.run(Tier::Full, "mv node_modules/p vendor");
+    let from: Vec<_> = outcome.put_aside.iter().map(|it| it.0.clone()).collect();
+    assert_eq!((outcome.code, from), (Some(0), vec![place.ws().join("vendor/.vscode")]));
+}
+
+/// A file has as many names as its user gave it, of which a wall can hold those that it knows.
+#[test]
+fn a_change_by_another_hard_link_is_told() {
+    let mut place = Place::new(User::Own).with_repository();
+    place.shell("ln .git/config other");
+    place.look();
+    let outcome = place.run(Tier::Full, "ln .git/config third; echo >>other");
+    assert_eq!(outcome.altered, [place.ws().join(".git/config")]);
+    assert_eq!(place.run(Tier::Full, "echo >a").altered, Vec::<std::path::PathBuf>::new());
+    assert_eq!(place.shell("ls"), "a\nother\n");
 }
 
 /// Where the path is too long to be known, nothing new can be made.

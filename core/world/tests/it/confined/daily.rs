@@ -8,26 +8,31 @@ use crate::order::{Order, Outcome};
 use crate::rig::probe;
 
 /// Says that a check cannot run here, and whether so.
-fn is_missing(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = !std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+fn is_missing(program: &str, user: User) -> bool {
+    let mut there = Place::new(user).as_user("/bin/sh");
+    there.args(["-c", "test -x \"$(command -v $0)\"", program]);
+    let missing = !there.status().unwrap().success();
     if missing {
-        println!("SKIP daily-{program}: {program} is not installed");
+        let whose = if user == User::Own { "" } else { "-plain" };
+        println!("SKIP daily-{program}{whose}: this user has no {program}");
     }
     missing
 }
 
-/// Runs `command` in both tiers, where it must succeed.
+/// Runs `command` as each user in both tiers, where it must succeed.
 fn works(program: &str, prepare: &str, command: &str) {
-    if is_missing(program) {
-        return;
-    }
-    for tier in TIERS {
-        let mut place = Place::new(User::Own);
-        place.shell(prepare);
-        place.look();
-        let outcome = place.run(tier, command);
-        assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{tier:?}: {}", outcome.output);
+    for user in USERS {
+        if is_missing(program, user) {
+            continue;
+        }
+        for tier in TIERS {
+            let mut place = Place::new(user);
+            place.shell(prepare);
+            place.look();
+            let outcome = place.run(tier, command);
+            let ended = (outcome.error, outcome.code);
+            assert_eq!(ended, (None, Some(0)), "{user:?} {tier:?}: {}", outcome.output);
+        }
     }
 }
 
@@ -166,6 +171,49 @@ fn where_user_namespaces_cannot_be_made_the_second_tier_stands_and_says_why() {
     assert_eq!(place.shell("ls made; ls ../outside"), "made\nfile\n");
 }
 
+/// Starts a program under a filter like that of a container without privileges: no namespaces and no
+/// mounts, and the newest call for processes does not exist.
+const CONTAINER: &str = r#"
+import ctypes, os, struct, sys
+def step(code, yes, no, value): return struct.pack("HBBI", code, yes, no, value)
+load = lambda place: step(0x20, 0, 0, place)
+refuse = lambda error: step(0x06, 0, 0, 0x50000 | error)
+code = [load(0)]
+for number in (165, 166, 155, 272, 308, 428, 429, 430, 431, 432, 442):
+    code += [step(0x15, 0, 1, number), refuse(1)]
+code += [step(0x15, 0, 1, 435), refuse(38)]
+code += [step(0x15, 0, 3, 56), load(16), step(0x45, 0, 1, 0x7E020000), refuse(1)]
+code += [step(0x06, 0, 0, 0x7FFF0000)]
+steps = ctypes.create_string_buffer(b"".join(code))
+class Program(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_ushort), ("steps", ctypes.c_void_p)]
+program = Program(len(code), ctypes.addressof(steps))
+prctl = ctypes.CDLL(None, use_errno=True).prctl
+assert prctl(38, 1, 0, 0, 0) == 0 and prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn in_a_container_the_second_tier_stands_and_says_why() {
+    for user in USERS {
+        let place = Place::new(user);
+        let script = place.base.join("container.py");
+        fs_err::write(&script, CONTAINER).unwrap();
+        let outcome = place.run_with(
+            &["/usr/bin/env", "python3", script.to_str().unwrap()],
+            Tier::Full,
+            "echo x >made; echo x >../outside/new",
+        );
+        assert_eq!((outcome.error, outcome.tier), (None, Tier::Landlock), "{user:?}");
+        let cause = outcome.cause.unwrap();
+        assert!(cause.contains("no namespaces"), "{cause}");
+        let refused = place.base.join("outside/new").display().to_string();
+        assert_eq!((outcome.code, outcome.denied), (Some(1), refused), "{user:?}");
+        assert_eq!(place.shell("ls made; ls ../outside"), "made\nfile\n");
+    }
+}
+
 #[test]
 fn a_policy_that_cannot_be_put_in_force_runs_nothing() {
     for user in USERS {
@@ -184,5 +232,47 @@ fn a_policy_that_cannot_be_put_in_force_runs_nothing() {
                 assert_eq!(place.shell("ls"), "");
             }
         }
+    }
+}
+
+/// Programs that clean a workspace up meet folders there that are none of theirs.
+#[test]
+fn git_stashes_and_cleans_what_is_not_its_own() {
+    for user in USERS {
+        let mut place = Place::new(user).with_repository();
+        place.shell("echo a >a; git add a; git commit -qm a; echo x >>a; mkdir d; echo b >d/b");
+        place.look();
+        let outcome = place.run(
+            Tier::Full,
+            "git stash -qu && test ! -e d -a $(wc -l <a) = 1 && git stash pop -q && test -e d/b && \
+             git clean -qfd && test ! -e d && git checkout -q a && git status --short && \
+             ! mkdir .vscode/x && ! ln -sT d .vscode",
+        );
+        assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{user:?}: {}", outcome.output);
+        assert!(!outcome.denied.lines().any(|it| it.ends_with("/.git")), "{}", outcome.denied);
+        assert_eq!(place.shell("ls -A"), ".git\na\n");
+    }
+}
+
+/// What git would have to write into its configuration, or into a new one, is told by name.
+#[test]
+fn git_is_refused_by_name_what_takes_another_configuration() {
+    let mut place = Place::new(User::Own).with_repository();
+    place.shell(
+        "echo a >a; git add a; git commit -qm a; git branch x; git init -q --bare ../outside/r; \
+         git remote add origin ../outside/r; git push -q origin x",
+    );
+    place.look();
+    for (command, path) in [
+        ("git branch --set-upstream-to=origin/x x", ".git/config"),
+        ("git branch -m x y; git branch -d y", ".git/config"),
+        ("git clone -q . c", "c/.git"),
+        ("git worktree add w", "w/.git"),
+        ("git -c protocol.file.allow=always submodule add $PWD/../outside/r s", "s/.git"),
+    ] {
+        let outcome = place.run(Tier::Full, command);
+        let told: Vec<&str> = outcome.denied.lines().collect();
+        let path = place.ws().join(path);
+        assert!(told.contains(&path.to_str().unwrap()), "{command}: {told:?} {}", outcome.output);
     }
 }
