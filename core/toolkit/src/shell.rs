@@ -53,7 +53,7 @@ over. When it ends, processes that it left in the background are ended; a server
 process belongs in a call with `background`, which returns at once (see `job`). Of long output you \
 get the two ends and the path of the whole. Where the machine has a sandbox, a command can change \
 only the workspace (not the settings and hooks of git and of editors in it) and `/tmp`, which is this session's own, and has no \
-network but a loopback of its own; what it needs beyond that goes into `needs`, and a person is asked. Prefer `read`, `search`, `glob` and `edit` for files.";
+network but a loopback that no other command reaches; what it needs beyond that goes into `needs`, and a person is asked. Prefer `read`, `search`, `glob` and `edit` for files.";
 
 /// Puts the tool into the scope of a session.
 pub(crate) struct ShellPlugin;
