@@ -1,10 +1,11 @@
-//! Live clients that others wrote, at locked versions: acpx, and the SDKs for TypeScript and
+//! Live clients that others wrote, at locked versions: acpx, Toad, and the SDKs for TypeScript and
 //! Python. `tests/interop/install` puts them into ignored folders; without them (a plain
 //! `cargo test` on a fresh clone) these tests say so and skip.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Output;
+use std::time::Instant;
 
 use bridle_model_server::{Answer, Gate, ModelServer, Script};
 use bridle_tests::{DEADLINE, Place, Process, binary, skip, wait_until_gone};
@@ -252,4 +253,46 @@ async fn acpx_queues_a_prompt_behind_a_running_one() {
         "its turn was before: {sent}"
     );
     acpx.close().await;
+}
+
+/// Toad in a terminal of its own, by the command in `editor-configs`: a prompt and its answer.
+#[tokio::test]
+async fn toad_shows_an_answer_in_a_terminal() {
+    let Some(toad) = installed("toad", ".toad/bin/toad") else { return };
+    let live = Live::new().await;
+    let home = live.place.user_home();
+    let (own, toads) = (home.join("bin"), toad.parent().unwrap().display());
+    fs_err::create_dir(&own).unwrap();
+    std::os::unix::fs::symlink(binary(), own.join("bridle")).unwrap();
+    let path = format!("{}:{toads}:{}", own.display(), std::env::var("PATH").unwrap());
+    let tmux = async |words: &[&str]| {
+        let words = [&["-L", live.place.mark(), "-f", "/dev/null"], words].concat();
+        let launch = live.client("tmux", &words).env("PATH", &path).env("TMUX_TMPDIR", &home);
+        let output = launch.env("TERM", "xterm-256color").env("LANG", "C.UTF-8").output().await;
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let shows = async |text: &str| {
+        let begun = Instant::now();
+        loop {
+            let screen = tmux(&["capture-pane", "-p"]).await;
+            if screen.contains(text) {
+                break;
+            }
+            assert!(begun.elapsed() < DEADLINE, "no {text:?} in\n{screen}");
+        }
+    };
+    let toad = format!("sh {}", root().join("editor-configs/toad.sh").display());
+    tmux(&["new-session", "-d", "-x", "110", "-y", "36", &toad]).await;
+    shows("How can I help you").await;
+    shows(" Ask").await;
+    tmux(&["send-keys", "please read"]).await;
+    shows("please read").await;
+    tmux(&["send-keys", "Enter"]).await;
+    shows("read it").await;
+    tmux(&["kill-server"]).await;
+    for process in live.place.processes() {
+        assert!(wait_until_gone(&process, DEADLINE), "{process:?} survives");
+    }
+    assert_eq!(live.model.violations(), []);
 }
