@@ -46,6 +46,7 @@ mod sessions_commands;
 mod shells;
 mod soak;
 mod spill;
+mod starts;
 mod store_process;
 mod terminals;
 mod tidy;
