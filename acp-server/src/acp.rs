@@ -25,6 +25,7 @@ mod outbox;
 mod permission;
 mod pieces;
 mod serve;
+mod servers;
 mod session;
 mod sessions;
 mod speaking;

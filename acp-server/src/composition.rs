@@ -19,6 +19,7 @@ use bridle_agent::{
     Question, Seated, SessionSeat,
 };
 use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
+use bridle_mcp::SessionServers;
 use bridle_model::{Catalogue, ListedModel};
 use bridle_session::{Header, Route, Session, SessionId, Terms, UnixMillis};
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
@@ -83,6 +84,8 @@ pub struct SessionSeed {
     pub asker: Arc<dyn Asker>,
     /// Where updates go.
     pub updates: mpsc::Sender<AgentUpdate>,
+    /// The MCP servers that it has.
+    pub servers: SessionServers,
 }
 
 /// A session with its scope and its running driver.
@@ -160,7 +163,7 @@ impl App {
     /// The scope of a session with its rows, and how they stand.
     async fn scope_of(&self, seed: SessionSeed) -> (Scope, Vec<RowStatus>) {
         let settings = self.settings();
-        let SessionSeed { session, header, writer, approver, asker, updates } = seed;
+        let SessionSeed { session, header, writer, approver, asker, updates, servers } = seed;
         let (terms, modes) = (header.terms.clone(), self.modes_under(ceiling(&header.terms)));
         let scope = self.scope.child(&format!("session {}", header.id));
         scope.provide("header", header).await;
@@ -169,6 +172,7 @@ impl App {
         }
         scope.provide("approver", approver).await;
         scope.provide("asker", asker).await;
+        scope.provide("mcp-servers", Arc::new(servers)).await;
         let seat = SessionSeat::new(Seated { session, writer, updates });
         scope.provide("session", Arc::new(seat)).await;
         let rows = self.session_rows.iter().cloned();
@@ -201,7 +205,8 @@ impl App {
         let session = Session::new(header);
         let (approver, asker) = (Arc::new(NobodyToAsk), Arc::new(NobodyToAsk));
         let header = Arc::clone(session.header());
-        let seed = SessionSeed { session, header, writer, approver, asker, updates };
+        let servers = SessionServers::default();
+        let seed = SessionSeed { session, header, writer, approver, asker, updates, servers };
         let (scope, parts) = self.scope_of(seed).await;
         scope.close().await;
         parts

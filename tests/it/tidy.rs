@@ -11,7 +11,7 @@ use crate::repository::{Tracked, root, text, tracked};
 const MAX_BYTES: usize = 200 << 10;
 
 /// The only edges between our crates. Design: architecture, Map.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("bridle-session", &[]),
     ("bridle-compose", &[]),
     ("bridle-world", &["bridle-compose"]),
@@ -33,10 +33,22 @@ const EDGES: [(&str, &[&str]); 12] = [
         ],
     ),
     (
+        "bridle-mcp",
+        &[
+            "bridle-agent",
+            "bridle-store",
+            "bridle-world",
+            "bridle-model",
+            "bridle-compose",
+            "bridle-session",
+        ],
+    ),
+    (
         "bridle",
         &[
             "bridle-agent",
             "bridle-compose",
+            "bridle-mcp",
             "bridle-model",
             "bridle-model-server",
             "bridle-session",
@@ -68,7 +80,8 @@ const EDGES: [(&str, &[&str]); 12] = [
 
 /// Wire crates and the packages that may use each: the one that speaks it, and the one that holds
 /// what is said against its schema.
-const WIRES: [(&str, &[&str]); 1] = [("agent-client-protocol", &["bridle", "bridle-tests"])];
+const WIRES: [(&str, &[&str]); 2] =
+    [("agent-client-protocol", &["bridle", "bridle-tests"]), ("rmcp", &["bridle-mcp"])];
 
 /// The only dev-dependencies that go up: scripted models, and the protocol's schemas.
 const TEST_SUPPORT: [&str; 2] = ["bridle-model-server", "bridle-tests"];

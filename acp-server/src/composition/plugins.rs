@@ -30,6 +30,7 @@ pub(super) fn all() -> Plugins {
         .with(ClientPromptPlugin);
     let plugins = bridle_model::plugins(plugins);
     let plugins = bridle_agent::plugins(plugins);
+    let plugins = bridle_mcp::plugins(plugins);
     bridle_toolkit::plugins(plugins)
 }
 

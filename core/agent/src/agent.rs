@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::driver::{Driver, internal};
 use crate::mailbox::{Command, Control, Epoch, MAILBOX_LIMIT};
 use crate::mode::Mode;
-use crate::update::{AgentUpdate, Meter};
+use crate::update::{AgentUpdate, Meter, NoticeLevel};
 
 /// What an agent is made of.
 pub struct AgentParts {
@@ -181,6 +181,19 @@ impl AgentHandle {
     /// As for [`AgentHandle::prompt`].
     pub fn record_job(&self, fact: JobFact) -> Result<(), AgentGone> {
         self.send(Command::Job(fact))
+    }
+
+    /// Tells the person something that is not of the conversation, and is not on the log.
+    ///
+    /// # Errors
+    /// As for [`AgentHandle::prompt`].
+    pub fn notice(
+        &self,
+        level: NoticeLevel,
+        title: impl Into<String>,
+        detail: Option<String>,
+    ) -> Result<(), AgentGone> {
+        self.send(Command::Notice { level, title: title.into(), detail })
     }
 
     fn ask(

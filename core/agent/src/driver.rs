@@ -278,6 +278,7 @@ impl Driver {
                     self.notice(level, title, detail).await;
                 }
             }
+            Command::Notice { level, title, detail } => self.notice(level, title, detail).await,
             Command::Replay => {
                 let replay = replay_as_it_stands(self.recorder.session());
                 self.send(AgentUpdate::Replay(replay)).await;

@@ -31,6 +31,7 @@ mod schema;
 mod tool;
 mod transcript;
 mod update;
+mod warmup;
 
 pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, JobFact, Phase};
 pub use approval::{Answer, Approver, Question, Subject};
@@ -60,3 +61,4 @@ pub use tool::{
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
 pub use update::{AgentUpdate, Meter, NoticeLevel, ToolStatus, TurnOutcome};
+pub use warmup::Warmup;

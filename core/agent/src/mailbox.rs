@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{AgentStatus, JobFact, Phase};
 use crate::mode::Mode;
+use crate::update::NoticeLevel;
 
 /// How many commands may wait. Beyond it input is refused and other calls wait. More than a client
 /// may leave unanswered, so that one which sends many prompts at once has them all queued.
@@ -47,6 +48,12 @@ pub(crate) enum Command {
     },
     /// A job began or ended.
     Job(JobFact),
+    /// Tell the person something.
+    Notice {
+        level: NoticeLevel,
+        title: String,
+        detail: Option<String>,
+    },
     /// Put a replay into the stream of updates.
     Replay,
     Status {

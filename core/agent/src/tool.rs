@@ -33,6 +33,12 @@ pub trait Tool: Send + Sync + 'static {
     /// How the model is told of it. The same bytes for the life of the process.
     fn spec(&self) -> &ToolSpec;
 
+    /// Whether it comes and goes by itself, so that it joins and leaves a conversation only when a
+    /// new series begins for another reason. The same for the life of the tool.
+    fn waits_for_series(&self) -> bool {
+        false
+    }
+
     /// The JSON Schema of the values that its bodies yield; `None` takes any.
     fn value_schema(&self) -> Option<&RawValue> {
         None
@@ -73,6 +79,12 @@ pub trait PlannedCall: Send + Sync + 'static {
 
     /// What the call would touch. The strictest entry decides.
     fn access(&self) -> Vec<Access>;
+
+    /// The tool that the call is really of, where it was called through another one. Rules and hooks
+    /// know the call by this name.
+    fn tool(&self) -> Option<&str> {
+        None
+    }
 
     /// Whether it may overlap with its neighbours.
     fn concurrency(&self) -> Concurrency {
@@ -296,6 +308,11 @@ impl ToolFailure {
     /// The arguments are not JSON or break the schema.
     pub fn bad_arguments(message: impl Into<String>) -> Self {
         Self::new(ToolErrorCode::BadArguments, message)
+    }
+
+    /// Nobody knows what the call did, or whether it goes on.
+    pub fn outcome_unknown(message: impl Into<String>) -> Self {
+        Self::new(ToolErrorCode::ToolOutcomeUnknown, message)
     }
 
     /// The call was cancelled while it ran.

@@ -8,6 +8,7 @@
 mod call;
 mod capture;
 mod credential;
+mod dialogue;
 mod environment;
 mod launcher;
 mod login;
@@ -16,6 +17,7 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use capture::{Capture, HEAD_LIMIT, Since, TAIL_LIMIT};
 pub use credential::{CredentialError, run_for_credential};
+pub use dialogue::{Dialogue, ServerSpec};
 pub use environment::Environment;
 pub use login::SearchPath;
 pub use spool::{SPOOL_LIMIT, Spooled};
@@ -240,7 +243,7 @@ impl Processes {
             return Ok(None);
         };
         let arguments = vec![OsString::from("-c"), spec.command.into()];
-        let running = self.begin(Request { arguments, ..request }).await?;
+        let running = self.begin(Request { arguments, ..request }, None).await?;
         Ok(Some(Running { timeout: spec.timeout, spool: spec.spool, ..running }))
     }
 
@@ -267,7 +270,32 @@ impl Processes {
             terminal: Some(path),
             ..request
         };
-        Ok(Some((self.begin(request).await?, terminal)))
+        Ok(Some((self.begin(request, None).await?, terminal)))
+    }
+
+    /// Starts a program that is spoken with; `None` as for [`Processes::start`]. What it writes to its
+    /// standard error is its captured output.
+    ///
+    /// # Errors
+    /// As for [`Processes::run`].
+    ///
+    /// # Cancel safety
+    /// As for [`Processes::run`].
+    pub async fn server(
+        &self,
+        spec: ServerSpec,
+        token: &CancellationToken,
+    ) -> Result<Option<(Running, Dialogue)>, ProcessError> {
+        let Some(request) = self.request(spec.cwd, spec.confinement, token).await? else {
+            return Ok(None);
+        };
+        let (dialogue, theirs) = Dialogue::open().map_err(call::failure)?;
+        let mut environment = request.environment;
+        environment.retain(|(name, _)| spec.environment.iter().all(|(own, _)| own != name));
+        environment.extend(spec.environment);
+        let request =
+            Request { program: spec.program, arguments: spec.arguments, environment, ..request };
+        Ok(Some((self.begin(request, Some(theirs)).await?, dialogue)))
     }
 
     /// What all commands have in common: the shell, without arguments yet.
@@ -293,13 +321,17 @@ impl Processes {
         }))
     }
 
-    async fn begin(&self, request: Request) -> Result<Running, ProcessError> {
+    async fn begin(
+        &self,
+        request: Request,
+        dialogue: Option<[OwnedFd; 2]>,
+    ) -> Result<Running, ProcessError> {
         let before = match request.confinement.clone() {
             Some(confinement) => Some(blocking(move || confinement.snapshot()).await?),
             None => None,
         };
         let clock = Arc::clone(&self.shared.clock);
-        let call = call::Call::start(&self.shared.launcher, request, clock).await?;
+        let call = call::Call::start(&self.shared.launcher, request, dialogue, clock).await?;
         let lookout = self.shared.lookout.clone();
         Ok(Running { call, timeout: None, spool: None, before, lookout })
     }
@@ -358,7 +390,7 @@ impl Processes {
             terminal: None,
         };
         let clock = Arc::clone(&self.shared.clock);
-        let call = call::Call::start(&self.shared.launcher, request, clock).await?;
+        let call = call::Call::start(&self.shared.launcher, request, None, clock).await?;
         let lookout = self.shared.lookout.clone();
         let timeout = Some(CANARY_TIMEOUT);
         let running = Running { call, timeout, spool: None, before: None, lookout };

@@ -5,7 +5,7 @@
 //! [`launcher`], which is this binary executed again, and splits in two, so that one is left when
 //! the other is killed ([`guard`]). It starts no thread, has an empty environment, and judges
 //! nothing. Its descriptors: 0 is the socket to the agent ([`protocol`]), 1 and 2 go nowhere; the
-//! pipe for the command's output is let go of once the command has it.
+//! command's streams are let go of once the command has them.
 
 mod confined;
 mod guard;
@@ -30,6 +30,7 @@ use crate::sandbox;
 use crate::sandbox::fork::Fork;
 use crate::sandbox::placeholders::Placeholders;
 use confined::Handover;
+use launcher::Streams;
 use protocol::{MAX_REQUEST, Request, Status, Step};
 
 /// The hidden subcommand that makes the binary a launcher of supervisors.
@@ -59,7 +60,7 @@ pub fn run_if_requested() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let requested = arguments.next()? == SUBCOMMAND && arguments.next().is_none();
     requested.then(|| match launcher::serve() {
-        Ok(Some(output)) => supervise(output).map_or_else(
+        Ok(Some(streams)) => supervise(streams).map_or_else(
             |(step, error)| {
                 report(&Status::Failed { step, error });
                 ExitCode::from(FAILED)
@@ -72,7 +73,7 @@ pub fn run_if_requested() -> Option<ExitCode> {
     })
 }
 
-fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
+fn supervise(streams: Streams) -> Result<(), (Step, String)> {
     let setup = |what: &str, error: std::io::Error| (Step::Setup, format!("{what}: {error}"));
     rustix::process::setsid().map_err(|e| setup("setsid", e.into()))?;
     // Split only after the request was read: whatever is heard from here on is the order to stop.
@@ -82,7 +83,7 @@ fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
     let over = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
         .map_err(|e| setup("making an event", e.into()))?;
     if let Fork::Parent(supervisor) = confined::split_for(request.confinement.as_ref())? {
-        drop(output);
+        drop(streams);
         guard::stand_behind(supervisor, guard, &over);
         // A record that stays tells the next command of them.
         placeholders.map(Placeholders::remove);
@@ -90,7 +91,7 @@ fn supervise(output: OwnedFd) -> Result<(), (Step, String)> {
     }
     drop(placeholders);
     let me = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
-    let (main, handover) = start(&request, output)?;
+    let (main, handover) = start(&request, streams)?;
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
     report(&Status::Started { group: guard.as_raw_nonzero().get() });
     confined::watch(request.confinement, handover);
@@ -127,11 +128,11 @@ fn receive() -> std::io::Result<Request> {
     serde_json::from_slice(&line).map_err(std::io::Error::from)
 }
 
-/// Starts the command, which alone keeps its output pipe.
+/// Starts the command, which alone keeps its streams.
 #[expect(clippy::disallowed_methods, reason = "the supervisor is where commands start")]
-fn start(request: &Request, output: OwnedFd) -> Result<(Pid, Option<Handover>), (Step, String)> {
+fn start(request: &Request, streams: Streams) -> Result<(Pid, Option<Handover>), (Step, String)> {
     let setup = |error: std::io::Error| (Step::Setup, error.to_string());
-    let errors = output.try_clone().map_err(setup)?;
+    let Streams { output, dialogue } = streams;
     // The command may have no path to it.
     let terminal = request.terminal.as_ref().map(|path| open_terminal(path.as_ref()));
     let terminal = terminal.transpose().map_err(setup)?;
@@ -145,11 +146,15 @@ fn start(request: &Request, output: OwnedFd) -> Result<(Pid, Option<Handover>), 
         .env_clear()
         .envs(request.environment.iter().map(|(name, value)| (name, value)));
     match terminal {
-        None => command
-            .stdin(Stdio::null())
-            .stdout(Stdio::from(output))
-            .stderr(Stdio::from(errors))
-            .process_group(0),
+        None => {
+            let errors = output.try_clone().map_err(setup)?;
+            let (input, answers) = match dialogue {
+                Some((input, answers)) => (Stdio::from(input), answers),
+                None => (Stdio::null(), output),
+            };
+            command.stdin(input).stdout(Stdio::from(answers)).stderr(Stdio::from(errors));
+            command.process_group(0)
+        }
         Some(terminal) => {
             sandbox::terminal::take(&mut command);
             command

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
-    LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
+    LoadSessionRequest, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
 use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel};
 use bridle_compose::EffectFailure;
+use bridle_mcp::SessionServers;
 use bridle_session::{Header, Session, SessionId};
 use bridle_store::{LogWriter, Opened, StoreError};
 use tokio::sync::mpsc;
@@ -22,6 +23,7 @@ use crate::acp::options::Chosen;
 use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::pieces::Pieces;
+use crate::acp::servers;
 use crate::acp::speaking::Speaking;
 use crate::acp::terminals::Terminals;
 use crate::acp::terms::Asked;
@@ -29,7 +31,6 @@ use crate::acp::to_acp::Pictures;
 use crate::acp::turns::Turns;
 use crate::acp::{commands, errors, to_acp};
 use crate::composition::{App, OpenSession, SessionSeed, canonical_folder, ceiling, fault};
-use crate::text;
 
 /// See the module.
 pub(super) struct Live {
@@ -49,6 +50,8 @@ struct Stored {
     /// What is to hold while it is open.
     header: Arc<Header>,
     writer: LogWriter,
+    /// The MCP servers that it is to have.
+    servers: SessionServers,
 }
 
 /// What is still to be done once the client has been told that the session is open.
@@ -70,7 +73,8 @@ impl Live {
         request: NewSessionRequest,
     ) -> Result<(Self, Opening), Error> {
         let asked = Asked::of_new(&server.app, &request)?;
-        let mut notes = notes(server, &request.mcp_servers, request.meta.as_ref());
+        let (servers, mut notes) = servers::from_client(request.mcp_servers);
+        notes.extend(self::notes(server, request.meta.as_ref()));
         notes.extend(asked.notes);
         let app = server.app.clone();
         let Some(state) = app.settings().state.clone() else {
@@ -92,7 +96,7 @@ impl Live {
         writer.flush().await.map_err(not_created)?;
         let session = Session::new(header);
         let header = Arc::clone(session.header());
-        Self::start(server, link, Stored { session, header, writer }, notes).await
+        Self::start(server, link, Stored { session, header, writer, servers }, notes).await
     }
 
     /// A stored session, replayed to the client before this returns if it `replays`.
@@ -104,7 +108,8 @@ impl Live {
         replays: bool,
     ) -> Result<(Self, Opening), Error> {
         let asked = Asked::of_load(&server.app, &request)?;
-        let mut notes = notes(server, &request.mcp_servers, request.meta.as_ref());
+        let (servers, mut notes) = servers::from_client(request.mcp_servers);
+        notes.extend(self::notes(server, request.meta.as_ref()));
         notes.extend(asked.notes.iter().cloned());
         let (app, wanted, cwd) = (server.app.clone(), id.clone(), request.cwd);
         let (Opened { writer, session, recovery }, header) = blocking(move || {
@@ -123,8 +128,8 @@ impl Live {
             ));
         }
         let replay = if replays { bridle_agent::replay(&session) } else { Vec::new() };
-        let (live, opening) =
-            Self::start(server, link.clone(), Stored { session, header, writer }, notes).await?;
+        let stored = Stored { session, header, writer, servers };
+        let (live, opening) = Self::start(server, link.clone(), stored, notes).await?;
         show(&server.app, &link, &live.wire_id(), replay).await?;
         Ok((live, opening))
     }
@@ -155,7 +160,7 @@ impl Live {
     async fn start(
         server: &Arc<Server>,
         link: Link,
-        Stored { session, header, writer }: Stored,
+        Stored { session, header, writer, servers }: Stored,
         mut notes: Vec<String>,
     ) -> Result<(Self, Opening), Error> {
         let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
@@ -166,6 +171,7 @@ impl Live {
             session,
             header: Arc::clone(&header),
             writer,
+            servers,
             approver: Arc::new(ClientApprover::new(wire_id.clone(), asking)),
             asker: Arc::new(ClientAsker::new(wire_id, forms)),
             updates: update_sender,
@@ -322,23 +328,8 @@ fn folders(asked: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     canonical.map_err(|reason| errors::invalid_params(&format!("additionalDirectories: {reason}")))
 }
 
-fn notes(server: &Server, servers: &[McpServer], meta: Option<&Meta>) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !servers.is_empty() {
-        let names: Vec<_> = servers.iter().map(server_name).collect();
-        notes.push(format!("MCP servers are not connected yet: {}", names.join(", ")));
-    }
-    notes.extend(notes_in(meta));
+fn notes(server: &Server, meta: Option<&Meta>) -> Vec<String> {
+    let mut notes = notes_in(meta);
     notes.extend(server.app.settings().problems.iter().cloned());
     notes
-}
-
-fn server_name(server: &McpServer) -> String {
-    let name = match server {
-        McpServer::Stdio(server) => &server.name,
-        McpServer::Http(server) => &server.name,
-        McpServer::Sse(server) => &server.name,
-        _ => return "one of an unknown kind".to_owned(),
-    };
-    text::shorten(&text::visible(name), 64)
 }

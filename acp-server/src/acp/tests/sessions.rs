@@ -338,8 +338,7 @@ async fn what_was_left_out_is_said_once_in_the_first_turn() {
     let place = Place::new();
     let mut client = TestClient::ready(&place, Some(&model)).await;
     let servers = json!([
-        {"name": "files", "command": "x", "args": [], "env": [{"name": "T", "value": "SECRET"}]},
-        {"type": "quantum", "name": "odd", "url": "x"},
+        {"type": "quantum", "name": "odd", "url": "x", "token": "SECRET"},
     ]);
     let new = json!({"cwd": place.workspace(), "mcpServers": servers});
     let answer = client.call("session/new", new).await;
@@ -350,7 +349,6 @@ async fn what_was_left_out_is_said_once_in_the_first_turn() {
         assert_eq!(client.stop(prompt).await, "end_turn");
     }
     let text = client.text_of(&session, "agent_message_chunk");
-    assert_eq!(text.matches("MCP servers are not connected yet: files").count(), 1, "{text}");
     assert_eq!(text.matches("MCP server \"odd\" was left out").count(), 1, "{text}");
     assert!(text.find("MCP").unwrap() < text.find("the answer").unwrap());
     // A program can tell Bridle's words from the model's.
@@ -370,12 +368,12 @@ async fn a_client_that_shows_notices_gets_one() {
     let capabilities = json!({"session": {"notices": {}}});
     let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
     client.call("initialize", params).await;
-    let servers = json!([{"name": "files", "command": "x", "args": [], "env": []}]);
+    let servers = json!([{"type": "quantum", "name": "odd", "url": "x"}]);
     client.call("session/new", json!({"cwd": place.workspace(), "mcpServers": servers})).await;
     assert_eq!(client.update().await["sessionUpdate"], "available_commands_update");
     let notice = client.update().await;
     assert_eq!(notice["sessionUpdate"], "notice");
-    assert_eq!(notice["title"], "MCP servers are not connected yet: files");
+    assert_eq!(notice["title"], "MCP server \"odd\" was left out: unknown type \"quantum\"");
     client.leave().await;
 }
 

@@ -2,18 +2,23 @@
 //! scope has them when the turn begins.
 //!
 //! Both are frozen for the turn, because a change between two requests would begin a new series in
-//! the middle of the work. A tool that goes away meanwhile is refused when it is called.
+//! the middle of the work. A tool that goes away meanwhile is refused when it is called. Tools that
+//! come and go by themselves ([`Tool::waits_for_series`]) change nothing until a series begins for
+//! another reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bridle_model::ToolSpec;
+use futures::future::join_all;
+use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::halt::Halt;
 use super::turn::internal;
 use crate::prompt::{PromptSection, PromptVariable, render};
 use crate::tool::{OfferedTools, Tool};
+use crate::warmup::{self, Warmup};
 
 /// The prompt and the table of the current turn.
 #[derive(Debug, Default)]
@@ -25,28 +30,65 @@ pub(super) struct Assembly {
     /// Whether the specs differ from those of the current series. The log keeps names only, so
     /// this is how a tool that came back in another shape is noticed.
     pub(super) specs_changed: bool,
+    /// Which of the specs are of tools that wait for a series.
+    waiting: BTreeSet<String>,
 }
 
 impl Driver {
+    /// Gives tools that are on their way a moment to arrive.
+    pub(super) async fn warm_up(&self, token: &CancellationToken) {
+        let warmups = self.scope.all::<dyn Warmup>();
+        if warmups.is_empty() {
+            return;
+        }
+        tokio::select! {
+            _ = join_all(warmups.iter().map(|it| it.ready())) => {}
+            () = self.clock.sleep(warmup::LIMIT) => {}
+            () = token.cancelled() => {}
+        }
+    }
+
     /// Takes the prompt and the table from the scope.
     pub(super) fn assemble(&mut self) -> Result<(), Halt> {
         let variables = self.scope.all::<PromptVariable>();
         let system_prompt = render(self.scope.all::<PromptSection>(), &variables)
             .map_err(|error| Halt::Failed(internal(&error.to_string())))?;
-        // Of two with one name the nearer, which comes later, stays.
-        let mut tools = self.scope.all::<dyn Tool>();
-        if let Some(offered) = self.scope.get::<OfferedTools>() {
-            tools.retain(|tool| offered.0.contains(&tool.spec().name));
-        }
-        let specs: BTreeMap<_, _> =
-            tools.iter().map(|tool| (&tool.spec().name, tool.spec())).collect();
-        let assembly = &mut self.assembly;
-        assembly.system_prompt = system_prompt;
-        if !same(&assembly.specs, specs.values().copied()) {
-            assembly.specs_changed |= !assembly.specs.is_empty();
-            assembly.specs = specs.into_values().cloned().collect();
+        self.assembly.system_prompt = system_prompt;
+        let tools = self.offered();
+        let begun = !self.assembly.specs.is_empty();
+        let Assembly { specs, waiting, .. } = &self.assembly;
+        let own = specs.iter().filter(|spec| !waiting.contains(&spec.name));
+        let now = tools.values().filter(|tool| !tool.waits_for_series());
+        if !begun || !own.map(shape).eq(now.map(|tool| shape(tool.spec()))) {
+            self.assembly.specs_changed |= begun;
+            self.offer(&tools);
         }
         Ok(())
+    }
+
+    /// Offers every tool that there is: a series begins, and the table may change with it.
+    pub(super) fn offer_all(&mut self) {
+        let tools = self.offered();
+        self.offer(&tools);
+    }
+
+    fn offer(&mut self, tools: &BTreeMap<String, Arc<dyn Tool>>) {
+        let waiting = tools.iter().filter(|(_, tool)| tool.waits_for_series());
+        self.assembly.waiting = waiting.map(|(name, _)| name.clone()).collect();
+        let specs = || tools.values().map(|tool| tool.spec());
+        if !self.assembly.specs.iter().map(shape).eq(specs().map(shape)) {
+            self.assembly.specs = specs().cloned().collect();
+        }
+    }
+
+    /// The tools of the scope by name. Of two with one name the nearer, which comes later, stays.
+    fn offered(&self) -> BTreeMap<String, Arc<dyn Tool>> {
+        let limit = self.scope.get::<OfferedTools>();
+        let is_offered =
+            |name: &str| limit.as_ref().is_none_or(|it| it.0.iter().any(|it| it == name));
+        let tools = self.scope.all::<dyn Tool>().into_iter();
+        let named = tools.map(|tool| (tool.spec().name.clone(), tool));
+        named.filter(|(name, _)| is_offered(name)).collect()
     }
 
     /// Whether the model was told of a tool with this name.
@@ -59,10 +101,6 @@ impl Driver {
         let mut tools = self.scope.all::<dyn Tool>().into_iter().rev();
         tools.find(|tool| tool.spec().name == name)
     }
-}
-
-fn same<'a>(old: &'a [ToolSpec], new: impl Iterator<Item = &'a ToolSpec>) -> bool {
-    old.iter().map(shape).eq(new.map(shape))
 }
 
 fn shape(spec: &ToolSpec) -> (&str, &str, &str) {

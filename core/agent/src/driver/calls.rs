@@ -216,7 +216,7 @@ impl Driver {
         }
         let info = Arc::new(CallInfo {
             id: call.id.clone(),
-            name: call.name.clone(),
+            name: planned.tool().unwrap_or(&call.name).to_owned(),
             arguments: call.arguments.clone(),
             accesses: planned.access(),
             display: display.clone(),

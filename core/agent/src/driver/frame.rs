@@ -179,6 +179,7 @@ impl Driver {
         call: &PreparedCall,
         reason: &'static str,
     ) -> Result<(), RecordError> {
+        self.offer_all();
         let tools: Vec<_> = self.assembly.specs.iter().map(|spec| spec.name.clone()).collect();
         self.frame.series = self.frame.series.next();
         self.frame.began = Some(reason);

@@ -93,6 +93,7 @@ impl Driver {
         started?;
         self.set_title(&input).await?;
         self.put_done_list_away().await?;
+        self.warm_up(token).await;
         self.assemble()?;
         let mut guard = RepeatGuard::default();
         let mut step = StepNumber::default();

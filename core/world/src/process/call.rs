@@ -54,6 +54,8 @@ pub(super) struct Call {
     cwd: std::ffi::OsString,
     clock: Arc<dyn Clock>,
     on_denial: Option<OnDenial>,
+    /// The command's ends of its input and its answers, until it has them.
+    dialogue: Option<[OwnedFd; 2]>,
 }
 
 /// Hears of what the policy refuses.
@@ -121,13 +123,14 @@ impl Call {
     pub(super) async fn start(
         launcher: &Arc<Launcher>,
         request: Request,
+        dialogue: Option<[OwnedFd; 2]>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ProcessError> {
         let mut line = serde_json::to_vec(&request).map_err(failure)?;
         line.push(b'\n');
         Ok(Self {
             launcher: Arc::clone(launcher),
-            link: Link::new(launcher, &line).await.map_err(failure)?,
+            link: Link::new(launcher, &line, dialogue.as_ref()).await.map_err(failure)?,
             request: line,
             attempts: 1,
             group: None,
@@ -136,6 +139,7 @@ impl Call {
             cwd: request.cwd,
             clock,
             on_denial: None,
+            dialogue,
         })
     }
 
@@ -151,7 +155,7 @@ impl Call {
         while self.group.is_none() {
             match self.link.status.next_line().await {
                 Ok(Some(line)) => match serde_json::from_str(&line).map_err(failure)? {
-                    Status::Started { group } => self.group = Pid::from_raw(group),
+                    Status::Started { group } => self.runs(group),
                     Status::Failed { step, error } => return Err(self.refused(step, error)),
                     _ => return Err(failure("it reports nonsense")),
                 },
@@ -270,7 +274,7 @@ impl Call {
     /// Notes what the supervisor reported.
     fn take(&mut self, status: Status, course: &mut Course) -> Result<(), ProcessError> {
         match status {
-            Status::Started { group } => self.group = Pid::from_raw(group),
+            Status::Started { group } => self.runs(group),
             Status::Unwatched => course.unwatched = true,
             // Nobody is there whom the command could have reached.
             Status::Denied { denial: Denial::Network(Some(address)) } if !is_missed(address) => {}
@@ -304,6 +308,12 @@ impl Call {
         Ok(())
     }
 
+    /// The command runs, and has its descriptors.
+    fn runs(&mut self, group: i32) {
+        self.group = Pid::from_raw(group);
+        self.dialogue = None;
+    }
+
     fn refused(&self, step: Step, reason: String) -> ProcessError {
         match step {
             Step::Setup => ProcessError::Supervisor { reason },
@@ -329,7 +339,8 @@ impl Call {
             }
             _ => {
                 self.attempts += 1;
-                self.link = Link::new(&self.launcher, &self.request).await.map_err(failure)?;
+                let link = Link::new(&self.launcher, &self.request, self.dialogue.as_ref());
+                self.link = link.await.map_err(failure)?;
                 Ok(())
             }
         }
@@ -347,9 +358,13 @@ impl Call {
 }
 
 impl Link {
-    /// Has a supervisor started, which gets the other end of the socket and of the output pipe,
-    /// and gives it the request.
-    async fn new(launcher: &Launcher, request: &[u8]) -> std::io::Result<Self> {
+    /// Has a supervisor started, which gets the other end of the socket and of the output pipe and
+    /// its own handles of `dialogue`, and gives it the request.
+    async fn new(
+        launcher: &Launcher,
+        request: &[u8],
+        dialogue: Option<&[OwnedFd; 2]>,
+    ) -> std::io::Result<Self> {
         let (ours, theirs) = StdUnixStream::pair()?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // A smaller pipe works as well; the limit for unprivileged users may be used up.
@@ -357,7 +372,13 @@ impl Link {
         ours.set_nonblocking(true)?;
         let (status, mut control) = UnixStream::from_std(ours)?.into_split();
         let output = Receiver::from_owned_fd(reader)?;
-        launcher.hand_over(OwnedFd::from(theirs), writer).await?;
+        let mut descriptors = vec![OwnedFd::from(theirs), writer];
+        for end in dialogue.into_iter().flatten() {
+            descriptors.push(end.try_clone()?);
+        }
+        launcher.hand_over(&descriptors).await?;
+        // Kept open here, the end of a stream would never be seen.
+        drop(descriptors);
         // A supervisor that cannot take the request says why on its way out, if it can.
         let untaken = control.write_all(request).await.is_err();
         let status = BufReader::new(status).lines();

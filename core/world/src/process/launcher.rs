@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -48,7 +48,8 @@ impl Launcher {
         &self.program
     }
 
-    /// Has a process split off that gets its socket and the pipe for a command's output.
+    /// Has a process split off that gets its socket, the pipe for a command's output and what else the
+    /// command reads and writes.
     /// It is not known whether the launcher took them: when it did not, the socket is reset.
     ///
     /// # Errors
@@ -56,13 +57,12 @@ impl Launcher {
     ///
     /// # Cancel safety
     /// When it is dropped, the descriptors may or may not have been handed over.
-    pub(super) async fn hand_over(&self, control: OwnedFd, output: OwnedFd) -> std::io::Result<()> {
-        let descriptors = [control.as_fd(), output.as_fd()];
+    pub(super) async fn hand_over(&self, descriptors: &[OwnedFd]) -> std::io::Result<()> {
         let mut attempts = 1;
         loop {
             let socket = self.socket()?;
             self.wake();
-            match socket.async_io(Interest::WRITABLE, || send(&socket, &descriptors)).await {
+            match socket.async_io(Interest::WRITABLE, || send(&socket, descriptors)).await {
                 Err(error) if is_gone(&error) && attempts < ATTEMPTS => self.forget(&socket),
                 done => return done,
             }
@@ -137,10 +137,11 @@ impl Running {
     }
 }
 
-fn send(socket: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> std::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+fn send(socket: &UnixStream, descriptors: &[OwnedFd]) -> std::io::Result<()> {
+    let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     Ok(sendmsg(socket, &[IoSlice::new(&[0])], &mut ancillary, flags).map(drop)?)
 }

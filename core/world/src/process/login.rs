@@ -82,7 +82,7 @@ async fn answer_of(
         terminal: None,
     };
     let clock = Arc::clone(&shared.clock);
-    let call = Call::start(&shared.launcher, request, clock).await;
+    let call = Call::start(&shared.launcher, request, None, clock).await;
     let call = call.map_err(|error| error.to_string())?;
     let finished = call.finish(Some(LIMIT), Spool::new(None), token.clone(), |_| ()).await;
     let finished = finished.map_err(|error| error.to_string())?;

@@ -26,10 +26,18 @@ use crate::sandbox::fork::{Collector, Fork, collect_children_by, split};
 /// How long supervisors and guards may take to end everything once the agent is gone.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
 
-/// Serves the agent. Returns in the process of each new command, with the pipe for its output and
+/// What a command reads and writes, apart from a terminal.
+pub(super) struct Streams {
+    /// Takes what it writes: all of it, or only its errors where it is spoken with.
+    pub(super) output: OwnedFd,
+    /// Its input and its answers, where it is spoken with.
+    pub(super) dialogue: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// Serves the agent. Returns in the process of each new command, with its streams and
 /// its socket as descriptor 0; and in the launcher with `None` when the agent and all commands are
 /// gone.
-pub(super) fn serve() -> std::io::Result<Option<OwnedFd>> {
+pub(super) fn serve() -> std::io::Result<Option<Streams>> {
     if !Plant::InheritedDescriptors.is_in() {
         close_inherited()?;
     }
@@ -38,13 +46,17 @@ pub(super) fn serve() -> std::io::Result<Option<OwnedFd>> {
     collect_children_by(Collector::System)?;
     while let Some(descriptors) = receive()? {
         // With too few the agent sees its socket reset, as it does when this process is killed.
-        let Ok([control, output]) = <[OwnedFd; 2]>::try_from(descriptors) else { continue };
+        let mut descriptors = descriptors.into_iter();
+        let (Some(control), Some(output)) = (descriptors.next(), descriptors.next()) else {
+            continue;
+        };
+        let dialogue = descriptors.next().zip(descriptors.next());
         match split() {
             Ok(Fork::Parent(_)) => {}
             Ok(Fork::Child) => {
                 collect_children_by(Collector::Itself)?;
                 dup2_stdin(&control)?;
-                return Ok(Some(output));
+                return Ok(Some(Streams { output, dialogue }));
             }
             Err(error) => {
                 let error = format!("splitting off a process: {error}");
@@ -59,7 +71,7 @@ pub(super) fn serve() -> std::io::Result<Option<OwnedFd>> {
 /// Takes the descriptors of the next command; `None` when the agent is gone.
 fn receive() -> std::io::Result<Option<Vec<OwnedFd>>> {
     let mut byte = [0];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = rustix::io::retry_on_intr(|| {
         let into = &mut [IoSliceMut::new(&mut byte)];

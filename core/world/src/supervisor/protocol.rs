@@ -2,8 +2,10 @@
 //! lines out, over one socket. The end of the agent's half of it means "end everything", whether
 //! the agent shut it down or died.
 //!
-//! That socket is the first of two descriptors, the write end of the pipe for the output the
-//! second, that the agent hands to the launcher with one byte. The launcher answers nothing. When
+//! That socket is the first of the descriptors that the agent hands to the launcher with one byte, the
+//! write end of the pipe for the output the second. For a program that is spoken with, the read end of
+//! its input and the write end of its answers follow; the pipe for the output then takes what it
+//! writes to its standard error. The launcher answers nothing. When
 //! the supervisor's half is closed before the whole request was read, the agent's half is reset and
 //! does not just end: so the agent knows that nothing was started.
 

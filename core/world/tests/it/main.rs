@@ -10,6 +10,7 @@
 
 mod commands;
 mod confined;
+mod dialogue;
 mod login;
 mod order;
 mod rig;

@@ -1,0 +1,76 @@
+//! Which servers a session has, and how each is reached.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The servers of one session, in the order in which they were named.
+#[derive(Clone, Debug, Default)]
+pub struct SessionServers(pub Vec<ServerConfig>);
+
+/// One server.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What a person calls it; unique in its session.
+    pub name: String,
+    /// How it is reached.
+    pub reach: Reach,
+    /// How long it may take from its start until its tools are known.
+    pub start_limit: Duration,
+    /// How long a call may go without a sign of life.
+    pub idle_limit: Duration,
+    /// How long a call may take at most, whatever signs of life there are.
+    pub call_limit: Duration,
+    /// Its tools that are offered, by their own names; all without it.
+    pub allow: Option<Vec<String>>,
+    /// Its tools that are not.
+    pub deny: Vec<String>,
+    /// Whether its calls may overlap.
+    pub parallel: bool,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum Reach {
+    /// A program that is spoken with over its standard input and output.
+    Stdio {
+        /// Its absolute path, or its name on the search path of commands.
+        program: PathBuf,
+        /// Its arguments.
+        arguments: Vec<String>,
+        /// What it finds in its environment beside what every command does.
+        environment: Vec<(String, String)>,
+    },
+}
+
+impl ServerConfig {
+    /// A server with the usual limits, all of whose tools are offered one call at a time.
+    pub fn new(name: impl Into<String>, reach: Reach) -> Self {
+        Self {
+            name: name.into(),
+            reach,
+            start_limit: Duration::from_secs(30),
+            idle_limit: Duration::from_secs(60),
+            call_limit: Duration::from_secs(600),
+            allow: None,
+            deny: Vec::new(),
+            parallel: false,
+        }
+    }
+
+    /// Whether the tool of this name is to be offered.
+    pub(crate) fn offers(&self, tool: &str) -> bool {
+        let listed = |names: &[String]| names.iter().any(|name| name == tool);
+        self.allow.as_deref().is_none_or(listed) && !listed(&self.deny)
+    }
+}
+
+impl std::fmt::Debug for Reach {
+    /// Neither arguments nor values of the environment: they may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Stdio { program, .. } => {
+                f.debug_struct("Stdio").field("program", program).finish_non_exhaustive()
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The tools of a session's servers, kept as the servers define them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bridle_agent::Tool;
+use bridle_compose::{Activation, Registration};
+use bridle_store::BlobStore;
+use futures::future::select_all;
+use tokio_util::sync::CancellationToken;
+
+use crate::listing::Definition;
+use crate::server::{Server, State};
+use crate::tool::{Imported, name_of, other_name_of};
+
+/// The imported tools of one session, by the names that the model uses.
+#[derive(Default)]
+pub(crate) struct Imports(Mutex<BTreeMap<String, Row>>);
+
+/// One imported tool.
+struct Row {
+    /// The place of its server.
+    server: usize,
+    tool: Arc<Imported>,
+    _registration: Registration,
+}
+
+impl Imports {
+    /// Keeps the tools as the servers define them, until `closing` is cancelled.
+    pub(crate) async fn follow(
+        self: Arc<Self>,
+        servers: Arc<[Arc<Server>]>,
+        blobs: Arc<dyn BlobStore>,
+        setup: Activation,
+        closing: CancellationToken,
+    ) {
+        let mut watches: Vec<_> = servers.iter().map(|server| server.watch()).collect();
+        loop {
+            for (index, (server, watch)) in servers.iter().zip(&mut watches).enumerate() {
+                let state = watch.borrow_and_update().clone();
+                if let State::Ready { listing, .. } = state {
+                    let offers = |tool: &&Definition| server.config.offers(&tool.name);
+                    let offered: Vec<_> = listing.tools.iter().filter(offers).collect();
+                    self.replace(index, server, &offered, &blobs, &setup);
+                }
+                server.imported();
+            }
+            let changes = watches.iter_mut().map(|watch| Box::pin(watch.changed()));
+            tokio::select! {
+                () = closing.cancelled() => return,
+                _ = select_all(changes) => {}
+            }
+        }
+    }
+
+    /// The tool of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Imported>> {
+        self.lock().get(name).map(|row| Arc::clone(&row.tool))
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<Imported>> {
+        self.lock().values().map(|row| Arc::clone(&row.tool)).collect()
+    }
+
+    /// Has exactly these tools of a server. Those of one that is lost stay as they were: a call starts
+    /// it again.
+    fn replace(
+        &self,
+        index: usize,
+        server: &Arc<Server>,
+        offered: &[&Definition],
+        blobs: &Arc<dyn BlobStore>,
+        setup: &Activation,
+    ) {
+        let mut rows = self.lock();
+        rows.retain(|_, row| row.server != index || offered.contains(&row.tool.definition()));
+        for definition in offered {
+            let is_known = |row: &Row| row.server == index && row.tool.definition() == *definition;
+            if rows.values().any(is_known) {
+                continue;
+            }
+            let plain = name_of(&server.config.name, &definition.name);
+            let name = match rows.contains_key(&plain) {
+                true => other_name_of(&server.config.name, &definition.name),
+                false => plain,
+            };
+            let definition = Definition::clone(definition);
+            let tool = Imported::new(&name, definition, Arc::clone(server), Arc::clone(blobs));
+            let tool = Arc::new(tool);
+            match setup.register::<dyn Tool>(&name, Arc::clone(&tool) as _) {
+                Ok(registration) => {
+                    rows.insert(name, Row { server: index, tool, _registration: registration });
+                }
+                Err(error) => tracing::warn!(%error, name, "a tool is left out"),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Row>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,149 @@
+//! What tools a server has: all pages, each tool by itself, so that a bad one costs no other.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::connection::{Connection, Reply, Unavailable};
+
+/// The most pages that are read.
+const MAX_PAGES: usize = 50;
+
+/// The most tools that are kept.
+const MAX_TOOLS: usize = 2_000;
+
+/// The most bytes of all definitions together.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// The longest name of a tool, in bytes.
+const MAX_NAME: usize = 256;
+
+/// The longest description that a model is given, in bytes.
+const MAX_DESCRIPTION: usize = 4 * 1024;
+
+/// A tool as its server defines it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Definition {
+    /// The server's own name for it.
+    pub(crate) name: String,
+    pub(crate) title: Option<String>,
+    pub(crate) description: String,
+    /// What the server says of its arguments, unchanged.
+    pub(crate) schema: Map<String, Value>,
+    /// The server says that it changes nothing. Nobody has to believe it.
+    pub(crate) read_only: bool,
+}
+
+/// The tools of a server, and what could not be used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Listing {
+    pub(crate) tools: Vec<Definition>,
+    /// What was left out and why, for a person.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Listing {
+    /// Asks for all of them.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the server does not answer, or refuses.
+    pub(crate) async fn ask(connection: &Connection) -> Result<Self, Unavailable> {
+        let mut listing = Self::default();
+        let (mut cursors, mut bytes) = (HashSet::new(), 0);
+        let mut cursor = None::<String>;
+        for _ in 0..MAX_PAGES {
+            let params = cursor.as_ref().map_or_else(|| json!({}), |it| json!({"cursor": it}));
+            let mut asked = connection.ask("tools/list", params).await?;
+            let reply = asked.reply().await;
+            asked.done();
+            let mut page = match reply {
+                Reply::Result(page) => page,
+                Reply::Refused(why) => {
+                    return Err(Unavailable(format!("it lists no tools: {why}")));
+                }
+                Reply::Lost => {
+                    return Err(Unavailable("it ended while it listed its tools".into()));
+                }
+            };
+            for tool in page.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
+                bytes += tool.to_string().len();
+                if listing.tools.len() == MAX_TOOLS || bytes > MAX_BYTES {
+                    listing.faults.push(format!(
+                        "it lists more than {MAX_TOOLS} tools or {MAX_BYTES} bytes of them; the rest \
+                         was left out"
+                    ));
+                    return Ok(listing);
+                }
+                listing.add(tool.take());
+            }
+            // An empty cursor is one, too.
+            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            match &cursor {
+                None => return Ok(listing),
+                Some(next) if cursors.insert(next.clone()) => {}
+                Some(_) => {
+                    listing.faults.push("its list of tools never ends; a page came again".into());
+                    return Ok(listing);
+                }
+            }
+        }
+        listing
+            .faults
+            .push(format!("its list has more than {MAX_PAGES} pages; the rest was left out"));
+        Ok(listing)
+    }
+
+    fn add(&mut self, tool: Value) {
+        match Definition::read(tool) {
+            Ok(tool) if self.tools.iter().any(|known| known.name == tool.name) => {
+                self.faults
+                    .push(format!("tool {:?} is there twice; the second was left out", tool.name));
+            }
+            Ok(tool) => self.tools.push(tool),
+            Err(fault) => self.faults.push(fault),
+        }
+    }
+}
+
+impl Definition {
+    /// # Errors
+    /// What is wrong, for a person.
+    fn read(tool: Value) -> Result<Self, String> {
+        let Value::Object(mut tool) = tool else { return Err("a tool is no object".to_owned()) };
+        let name = match tool.remove("name") {
+            Some(Value::String(name)) if !name.trim().is_empty() && name.len() <= MAX_NAME => name,
+            Some(Value::String(name)) => {
+                let head: String = name.chars().take(40).collect();
+                return Err(format!(
+                    "a tool with the name {head:?} was left out: it is empty or too long"
+                ));
+            }
+            _ => return Err("a tool without a name was left out".to_owned()),
+        };
+        let Some(Value::Object(schema)) = tool.remove("inputSchema") else {
+            return Err(format!("tool {name:?} was left out: it does not say what it takes"));
+        };
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let annotations = tool.get("annotations");
+        let annotation = |name: &str| annotations.and_then(|it| it.get(name));
+        Ok(Self {
+            title: text(tool.get("title")).or_else(|| text(annotation("title"))),
+            description: clipped(text(tool.get("description")).unwrap_or_default()),
+            read_only: annotation("readOnlyHint").and_then(Value::as_bool).unwrap_or(false),
+            schema,
+            name,
+        })
+    }
+}
+
+/// No longer than a model is to read, and said to be so.
+fn clipped(mut text: String) -> String {
+    if text.len() > MAX_DESCRIPTION {
+        text.truncate(text.floor_char_boundary(MAX_DESCRIPTION));
+        text.push_str(" [...]");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

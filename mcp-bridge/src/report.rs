@@ -1,0 +1,102 @@
+//! How the servers of a session stand, for the model and for the person.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{AgentHandle, ContextInput, ContextSource, NoticeLevel};
+use tokio_util::sync::CancellationToken;
+
+use crate::server::{Server, State};
+
+/// The most of a server's own instructions that the model reads, in bytes.
+const MAX_INSTRUCTIONS: usize = 2 * 1024;
+
+/// Tells the model what servers there are, which of them cannot be used, and what each says about its
+/// own use.
+pub(crate) struct ServerContext(pub(crate) Arc<[Arc<Server>]>);
+
+#[async_trait]
+impl ContextSource for ServerContext {
+    fn name(&self) -> &str {
+        "mcp"
+    }
+
+    async fn collect(&self, _: &ContextInput) -> Option<String> {
+        let told: Vec<_> = self.0.iter().map(|server| about(server)).collect();
+        Some(format!("MCP servers of this session:\n{}", told.join("\n")))
+    }
+}
+
+fn about(server: &Server) -> String {
+    let name = &server.config.name;
+    let state = server.watch().borrow().clone();
+    match &state {
+        State::Ready { connection, listing } => {
+            let tools =
+                listing.tools.iter().filter(|tool| server.config.offers(&tool.name)).count();
+            let head = format!("- {name}: {tools} tools");
+            match connection.instructions() {
+                Some(text) if !text.trim().is_empty() => {
+                    let end = text.floor_char_boundary(MAX_INSTRUCTIONS);
+                    let cut = if end < text.len() { " [...]" } else { "" };
+                    let text = text.get(..end).unwrap_or_default();
+                    format!("{head}. It says about itself (not checked by anybody):\n{text}{cut}")
+                }
+                _ => head,
+            }
+        }
+        State::Starting => format!("- {name}: is starting"),
+        // The whole reason is for the person: it may hold anything.
+        State::Pausing(_) => format!("- {name}: does not run; a call starts it"),
+        State::Failed(_) => format!("- {name}: cannot be used now"),
+        State::Closed => format!("- {name}: is closed"),
+    }
+}
+
+/// Tells the person when a server cannot be used, when it can be again, and what of it is left out.
+pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: CancellationToken) {
+    let name = server.config.name.clone();
+    let mut states = server.watch();
+    let (mut was_ready, mut was_told, mut faults) = (false, false, Vec::new());
+    loop {
+        let state = states.borrow_and_update().clone();
+        let said = match &state {
+            State::Starting | State::Closed => Ok(()),
+            State::Pausing(why) if !was_told => {
+                was_told = true;
+                let title = match was_ready {
+                    true => format!("The MCP server {name} was lost; it is started again"),
+                    false => format!("The MCP server {name} does not start; it is tried again"),
+                };
+                agent.notice(NoticeLevel::Warning, title, Some(why.to_string()))
+            }
+            State::Pausing(_) => Ok(()),
+            State::Failed(why) => {
+                was_told = true;
+                let title = format!("The MCP server {name} cannot be used");
+                agent.notice(NoticeLevel::Warning, title, Some(why.to_string()))
+            }
+            State::Ready { listing, .. } => {
+                was_ready = true;
+                let again = std::mem::take(&mut was_told).then(|| {
+                    let title = format!("The MCP server {name} can be used again");
+                    agent.notice(NoticeLevel::Info, title, None)
+                });
+                let left_out =
+                    (listing.faults != faults && !listing.faults.is_empty()).then(|| {
+                        let title = format!("Not everything of the MCP server {name} can be used");
+                        agent.notice(NoticeLevel::Warning, title, Some(listing.faults.join("\n")))
+                    });
+                faults.clone_from(&listing.faults);
+                again.unwrap_or(Ok(())).and(left_out.unwrap_or(Ok(())))
+            }
+        };
+        if said.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            changed = states.changed() => if changed.is_err() { return },
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! A server of a session, over all its lives: started in the background, asked for its tools, started
+//! again when it is lost, ended with the session.
+//!
+//! A task of its own does that ([`Server::run`]); everybody else looks at the state. What was under way
+//! when a server was lost is never sent again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bridle_compose::Clock;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::ServerConfig;
+use crate::connection::{Connection, Host, Unavailable};
+use crate::listing::Listing;
+
+/// The first pause before a server that was lost is started again; each next one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often in a row a server is started by itself. After that a call starts it.
+const MAX_STARTS: u32 = 5;
+
+/// How long a server must have lived for its earlier losses to be forgotten.
+const SOUND_LIFE: Duration = Duration::from_secs(30);
+
+/// How long changes of the tools are gathered before they are asked for: some servers tell of each one.
+const SETTLE: Duration = Duration::from_millis(150);
+
+/// One server of one session.
+pub(crate) struct Server {
+    pub(crate) config: ServerConfig,
+    host: Host,
+    /// How many servers of this process may start at once.
+    starts: Arc<Semaphore>,
+    state: watch::Sender<State>,
+    /// Somebody wants to use a server that does not run.
+    wanted: Notify,
+    /// Whether it is known what it offers, or that this will not be known soon.
+    heard: watch::Sender<bool>,
+}
+
+/// How a server stands.
+#[derive(Clone, Default)]
+pub(crate) enum State {
+    /// It is being started.
+    #[default]
+    Starting,
+    /// It answers.
+    Ready {
+        /// Until it ends.
+        connection: Arc<Connection>,
+        /// What it offers.
+        listing: Arc<Listing>,
+    },
+    /// It is started again after a pause.
+    Pausing(Unavailable),
+    /// It is started again when it is wanted.
+    Failed(Unavailable),
+    /// The session is over.
+    Closed,
+}
+
+impl Server {
+    pub(crate) fn new(config: ServerConfig, host: Host, starts: Arc<Semaphore>) -> Self {
+        let state = watch::Sender::default();
+        Self { config, host, starts, state, wanted: Notify::new(), heard: watch::Sender::default() }
+    }
+
+    /// The clock that its calls are measured by.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.host.clock
+    }
+
+    /// How it stands, now and from now on.
+    pub(crate) fn watch(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    /// Waits until it is known for the first time what it offers and the tools are there, or it is known
+    /// that it does not start.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn first_heard(&self) {
+        // The sender lives as long as this.
+        self.heard.subscribe().wait_for(|heard| *heard).await.ok();
+    }
+
+    /// Its tools are as its state says.
+    pub(crate) fn imported(&self) {
+        if !matches!(*self.state.borrow(), State::Starting) {
+            self.heard.send_replace(true);
+        }
+    }
+
+    /// The connection, once there is one. A server that does not run is started.
+    ///
+    /// # Errors
+    /// Why there is none.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, Unavailable> {
+        let mut states = self.watch();
+        let mut woken = false;
+        loop {
+            let state = states.borrow_and_update().clone();
+            match state {
+                State::Ready { connection, .. } => return Ok(connection),
+                State::Closed => return Err(Unavailable("the session is being closed".to_owned())),
+                State::Failed(why) | State::Pausing(why) if woken => return Err(why),
+                State::Failed(_) | State::Pausing(_) => {
+                    woken = true;
+                    self.wanted.notify_one();
+                }
+                State::Starting => woken = true,
+            }
+            if states.changed().await.is_err() {
+                return Err(Unavailable("the session is being closed".to_owned()));
+            }
+        }
+    }
+
+    /// Keeps it running until `closing` is cancelled, and then ends it.
+    pub(crate) async fn run(self: Arc<Self>, closing: CancellationToken) {
+        let mut losses = 0;
+        while !closing.is_cancelled() {
+            self.state.send_replace(State::Starting);
+            let begun = self.host.clock.now();
+            let why = self.live(&closing).await;
+            if closing.is_cancelled() {
+                break;
+            }
+            let lived = self.host.clock.now().duration_since(begun).unwrap_or_default();
+            losses = if lived >= SOUND_LIFE { 1 } else { losses + 1 };
+            tracing::warn!(server = self.config.name, %why, "an MCP server is not there");
+            let gives_up = losses >= MAX_STARTS;
+            self.state.send_replace(match gives_up {
+                true => State::Failed(why),
+                false => State::Pausing(why),
+            });
+            let pause = FIRST_PAUSE.saturating_mul(1 << losses.min(16)).min(LONGEST_PAUSE);
+            let pause = async {
+                match gives_up {
+                    true => std::future::pending().await,
+                    false => self.host.clock.sleep(pause).await,
+                }
+            };
+            tokio::select! {
+                () = closing.cancelled() => {}
+                () = self.wanted.notified() => {}
+                () = pause => {}
+            }
+        }
+        self.state.send_replace(State::Closed);
+    }
+
+    /// One life of the server; why it is over.
+    async fn live(&self, closing: &CancellationToken) -> Unavailable {
+        let (connection, listing) = match self.start(closing).await {
+            Ok(started) => started,
+            Err(why) => return why,
+        };
+        let connection = Arc::new(connection);
+        let changed = connection.tools_changed();
+        let mut listing = Arc::new(listing);
+        loop {
+            let ready =
+                State::Ready { connection: Arc::clone(&connection), listing: Arc::clone(&listing) };
+            self.state.send_replace(ready);
+            let next = tokio::select! {
+                () = closing.cancelled() => None,
+                () = connection.ended() => None,
+                () = changed.notified() => self.list_again(&connection).await,
+            };
+            match next {
+                Some(next) => listing = Arc::new(next),
+                None if closing.is_cancelled() || connection.has_ended() => break,
+                None => {}
+            }
+        }
+        self.state.send_replace(match closing.is_cancelled() {
+            true => State::Closed,
+            false => State::Starting,
+        });
+        connection.close().await
+    }
+
+    /// Starts it and learns what it offers.
+    async fn start(
+        &self,
+        closing: &CancellationToken,
+    ) -> Result<(Connection, Listing), Unavailable> {
+        let permit = tokio::select! {
+            permit = self.starts.acquire() => permit,
+            () = closing.cancelled() => return Err(Unavailable("cancelled".to_owned())),
+        };
+        let connection = Connection::open(&self.config, &self.host, closing).await?;
+        let listing = self.list(&connection).await;
+        drop(permit);
+        match listing {
+            Ok(listing) => Ok((connection, listing)),
+            Err(why) => {
+                let end = connection.close().await;
+                Err(Unavailable(format!("{why}; {end}")))
+            }
+        }
+    }
+
+    async fn list(&self, connection: &Connection) -> Result<Listing, Unavailable> {
+        if !connection.has_tools() {
+            return Ok(Listing::default());
+        }
+        tokio::select! {
+            listing = Listing::ask(connection) => listing,
+            () = self.host.clock.sleep(self.config.start_limit) => {
+                Err(Unavailable("it did not list its tools in time".to_owned()))
+            }
+        }
+    }
+
+    /// What it offers now; `None` when that cannot be found out, and what it offered before stays.
+    async fn list_again(&self, connection: &Connection) -> Option<Listing> {
+        self.host.clock.sleep(SETTLE).await;
+        match self.list(connection).await {
+            Ok(listing) => Some(listing),
+            Err(why) => {
+                tracing::warn!(server = self.config.name, %why, "its tools are not known anew");
+                None
+            }
+        }
+    }
+}

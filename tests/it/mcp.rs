@@ -1,0 +1,322 @@
+//! Tools of MCP servers as a client and a model meet them. The server is scripted
+//! (`tests/mcp-server`), with the defects of real ones.
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::{Client, DEADLINE, Permission, Trace, wait_until_gone};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+/// A session with scripted servers.
+struct Imported {
+    scene: Scene,
+    client: Client,
+    session: String,
+}
+
+/// The scripted server, as a client names it.
+fn server(scene: &Scene, name: &str, modes: &[&str]) -> Value {
+    let heard = scene.place.workspace().join(format!("heard-{name}"));
+    json!({
+        "name": name,
+        "command": env!("CARGO_BIN_EXE_bridle-mcp-scripted"),
+        "args": modes,
+        "env": [
+            {"name": "MCP_HEARD", "value": heard},
+            {"name": "SERVER_TOKEN", "value": "given-by-the-client"},
+        ],
+    })
+}
+
+impl Imported {
+    /// One server `s` in these modes.
+    async fn new(script: Script, modes: &[&str]) -> Self {
+        Self::with(script, &[("s", modes)]).await
+    }
+
+    async fn with(script: Script, servers: &[(&str, &[&str])]) -> Self {
+        let scene = Scene::new(script).await;
+        let mut client = scene.client().await;
+        let servers: Vec<_> =
+            servers.iter().map(|(name, modes)| server(&scene, name, modes)).collect();
+        let new = json!({"cwd": scene.place.workspace(), "mcpServers": servers});
+        let opened = client.request("session/new", new).await.ok();
+        let session = opened["sessionId"].as_str().unwrap().to_owned();
+        Self { scene, client, session }
+    }
+
+    /// One prompt, in which the model calls a tool; what it reads of it.
+    async fn call(&mut self, tool: &str, arguments: Value) -> String {
+        self.scene.model.push(Answer::new().tool_call(tool, arguments));
+        self.scene.model.push(Answer::new().text("done"));
+        let turn = self.client.prompt(&self.session, "go").await;
+        assert_eq!(turn.stop_reason(), "end_turn");
+        self.scene.last_results()
+    }
+
+    async fn say(&mut self) {
+        self.scene.model.push(Answer::new().text("done"));
+        self.client.prompt(&self.session, "go").await.ok();
+    }
+
+    /// The names of the tools in the newest request.
+    fn offered(&self) -> Vec<String> {
+        let requests = self.scene.requests();
+        let tools = requests.last().unwrap()["tools"].as_array().unwrap().clone();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// What the server `s` has heard.
+    fn heard(&self) -> String {
+        self.scene.place.read("heard-s")
+    }
+
+    async fn notice(&self, text: &str) {
+        let told = |trace: &Trace| trace.text(&self.session).contains(text).then_some(());
+        self.client.wait_for(text, told).await;
+    }
+}
+
+/// M02: the first request has the tools of a server that is started meanwhile; its results come back as
+/// they are meant.
+#[tokio::test]
+async fn a_server_s_tools_are_called_like_any_other() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__echo", json!({"text": "hello"})).await;
+    assert!(result.contains("hello"), "{result}");
+    let offered = it.offered();
+    for name in ["mcp__s__echo", "mcp__s__bash", "find_tools", "call_tool"] {
+        assert!(offered.iter().any(|offered| offered == name), "{name} in {offered:?}");
+    }
+    for (tool, told, untold) in [
+        ("fail", "it broke", "none"),
+        ("both", "as text", "as\\\\\\\"data"),
+        ("data", "only", "none"),
+        ("aside", "for everybody", "for you alone"),
+        ("link", "[resource x: file:///x (text/plain)]", "UklGRg"),
+        ("odd", "hologram", "none"),
+        ("refuse", "not so (-32602)", "none"),
+    ] {
+        let result = it.call(&format!("mcp__s__{tool}"), json!({})).await;
+        assert!(result.contains(told), "{tool}: {result}");
+        assert!(!result.contains(untold), "{tool}: {result}");
+    }
+    let result = it.call("mcp__s__image", json!({})).await;
+    assert!(result.contains("\"type\":\"image\""), "{result}");
+    it.scene.assert_lawful();
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M14: a server gets what its configuration gives it and what every command has, and no key.
+#[tokio::test]
+async fn a_server_sees_its_own_environment_and_no_key() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__env", json!({})).await;
+    assert!(result.contains("SERVER_TOKEN=given-by-the-client"), "{result}");
+    assert!(result.contains("PATH=") && result.contains("HOME="), "{result}");
+    assert!(!result.contains("API_KEY"), "{result}");
+    let cwd = format!("CWD={}", it.scene.place.workspace().display());
+    assert!(result.contains(&cwd), "{result}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// B029: every call asks, a no reaches no server, and a mode that changes nothing lets none through.
+#[tokio::test]
+async fn a_call_needs_permission() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.client.set_permission(Permission::Reject);
+    it.call("mcp__s__echo", json!({"text": "no"})).await;
+    let late = json!({"name": "mcp__s__echo", "arguments": {"text": "no"}});
+    it.call("call_tool", late).await;
+    it.client.set_permission(Permission::Allow);
+    it.call("mcp__s__echo", json!({"text": "yes"})).await;
+    let mode = json!({"sessionId": it.session, "modeId": "read-only"});
+    it.client.request("session/set_mode", mode).await.ok();
+    let result = it.call("mcp__s__echo", json!({"text": "no"})).await;
+    assert!(result.contains("tools of MCP servers may not be used"), "{result}");
+    let heard = it.heard();
+    let calls: Vec<_> = heard.lines().filter(|line| line.starts_with("call")).collect();
+    assert_eq!(calls, ["call echo yes"]);
+    let questions = it.client.trace().calls("session/request_permission");
+    assert_eq!(questions.len(), 3);
+    assert!(questions[0].to_string().contains("uses the MCP server s"), "{}", questions[0]);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M01, M21: a server that cannot be used costs its own tools and nothing else, and why is told.
+#[tokio::test]
+async fn a_bad_server_costs_nothing_but_itself() {
+    let servers: &[(&str, &[&str])] = &[
+        ("silent", &["silent"]),
+        ("exits", &["exit"]),
+        ("odd", &["version=2099-01-01"]),
+        ("s", &["junk", "loud", "bad-tools"]),
+    ];
+    let mut it = Imported::with(Script::new(), servers).await;
+    let result = it.call("mcp__s__echo", json!({"text": "well"})).await;
+    assert!(result.contains("well"), "{result}");
+    let offered = it.offered();
+    assert!(offered.contains(&"mcp__s__badhints".to_owned()), "{offered:?}");
+    assert!(!offered.iter().any(|name| name.contains("schema")), "{offered:?}");
+    it.notice("boom: no configuration").await;
+    it.notice("version 2099-01-01").await;
+    it.notice("tool \"noschema\" was left out").await;
+    it.scene.assert_lawful();
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M12, M18: what would wait for ever is an error, and the server goes on.
+#[tokio::test]
+async fn a_call_that_cannot_be_answered_fails_at_once() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__huge", json!({})).await;
+    assert!(result.contains("16777216 are the most"), "{result}");
+    let result = it.call("mcp__s__idless", json!({})).await;
+    assert!(result.contains("what?"), "{result}");
+    let result = it.call("mcp__s__echo", json!({"text": "still here"})).await;
+    assert!(result.contains("still here"), "{result}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M16: a call that was under way when its server was lost is told as unknown and never repeated; the
+/// next one finds the server again.
+#[tokio::test]
+async fn a_lost_server_comes_back_and_no_call_is_repeated() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__crash", json!({"text": "once"})).await;
+    assert!(result.contains("is unknown"), "{result}");
+    let result = it.call("mcp__s__echo", json!({"text": "again"})).await;
+    assert!(result.contains("again"), "{result}");
+    let heard = it.heard();
+    assert_eq!(heard.matches("call crash").count(), 1, "{heard}");
+    assert_eq!(heard.matches("initialize\n").count(), 2, "{heard}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M11: a cancel reaches the server, and the turn does not wait for it.
+#[tokio::test]
+async fn a_cancel_reaches_the_server() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.scene.model.push(Answer::new().tool_call("mcp__s__slow", json!({})));
+    let turn = it.client.begin_prompt(&it.session, "go").await;
+    it.scene.place.appears("heard-s.call-slow.1").await;
+    it.client.cancel(&it.session).await;
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "cancelled");
+    it.scene.place.appears("heard-s.notifications-cancelled.1").await;
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M10: progress is shown.
+#[tokio::test]
+async fn progress_is_shown_while_a_call_runs() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let gate = it.scene.place.workspace().join("gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    it.scene.model.push(Answer::new().tool_call("mcp__s__work", json!({})));
+    it.scene.model.push(Answer::new().text("done"));
+    let turn = it.client.begin_prompt(&it.session, "go").await;
+    let session = it.session.clone();
+    let is_shown = |update: &Value| update["content"].to_string().contains("step 5 (5 of 5)");
+    let shown = |trace: &Trace| {
+        trace.updates_of(&session, "tool_call_update").iter().any(is_shown).then_some(())
+    };
+    it.client.wait_for("progress", shown).await;
+    tokio::task::spawn_blocking(move || fs_err::write(gate, "go").unwrap()).await.unwrap();
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "end_turn");
+    assert!(it.scene.last_results().contains("worked"));
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M06: a tool that comes later joins no conversation that has begun, is announced and can be reached;
+/// fifty messages about it cost few questions.
+#[tokio::test]
+async fn a_late_tool_is_reached_without_a_change_of_the_prompt() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.call("mcp__s__grow", json!({})).await;
+    let before = it.offered();
+    it.scene.place.appears("heard-s.tools-list.2").await;
+    let found = loop {
+        let found = it.call("find_tools", json!({"words": "LATE scripted"})).await;
+        if !found.contains("No tool") {
+            break found;
+        }
+    };
+    assert!(found.contains("mcp__s__late"), "{found}");
+    let late = json!({"name": "mcp__s__late", "arguments": {"text": "reached"}});
+    let result = it.call("call_tool", late).await;
+    assert!(result.contains("reached"), "{result}");
+    assert_eq!(it.offered(), before);
+    assert!(it.heard().matches("tools/list\n").count() <= 3, "{}", it.heard());
+    let series = it.scene.events(&it.session, "request/header").len();
+    assert_eq!(series, 1);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M19: all pages are read, and an endless list ends.
+#[tokio::test]
+async fn lists_are_read_to_their_end_and_no_further() {
+    let mut it = Imported::new(Script::new(), &["pages"]).await;
+    it.say().await;
+    let pages = it.offered().iter().filter(|name| name.starts_with("mcp__s__t")).count();
+    assert_eq!(pages, 120);
+    it.client.finish(&it.scene.place).await;
+    let mut it = Imported::new(Script::new(), &["endless"]).await;
+    it.say().await;
+    assert!(it.offered().contains(&"mcp__s__echo".to_owned()));
+    it.notice("never ends").await;
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M04: two servers with names that a provider takes for one, and the same tool.
+#[tokio::test]
+async fn tools_of_two_servers_never_meet() {
+    let mut it = Imported::with(Script::new(), &[("a.b", &[]), ("a_b", &[]), ("a.b", &[])]).await;
+    it.say().await;
+    let offered = it.offered();
+    let echoes: Vec<_> = offered.iter().filter(|name| name.contains("echo")).collect();
+    assert_eq!(echoes.len(), 3, "{offered:?}");
+    for (name, file) in [("mcp__a_b__echo", "heard-a_b"), ("mcp__a.b__echo", "heard-a.b")] {
+        let wire = echoes.iter().find(|it| match name {
+            "mcp__a_b__echo" => **it == name,
+            _ => it.starts_with("mcp__a_b__echo") && **it != "mcp__a_b__echo" && !it.contains("-2"),
+        });
+        let wire = wire.unwrap_or_else(|| panic!("{name} in {echoes:?}")).to_string();
+        it.call(&wire, json!({"text": "to me"})).await;
+        let heard = fs_err::read_to_string(it.scene.place.workspace().join(file)).unwrap();
+        assert!(heard.contains("call echo to me"), "{name}: {heard}");
+    }
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M03: nothing is left of a server and what it started, however its session or the agent ends.
+#[tokio::test]
+async fn nothing_is_left_of_a_server() {
+    for end in ["close", "eof", "term", "kill"] {
+        let mut it = Imported::new(Script::new(), &["tree"]).await;
+        it.say().await;
+        let agent = it.client.pid();
+        let processes = it.scene.place.processes();
+        let all: Vec<_> = processes.into_iter().filter(|process| process.pid != agent).collect();
+        assert!(all.len() >= 3, "{end}: {all:?}");
+        let servers: Vec<_> = bridle_tests::descendants(agent);
+        match end {
+            "close" => {
+                let close = json!({"sessionId": it.session});
+                it.client.request("session/close", close).await.ok();
+                let left = bridle_tests::descendants(agent);
+                let stubborn = left.iter().filter(|it| it.command.contains("sleep 60")).count();
+                assert_eq!(stubborn, 0, "{left:?}");
+                it.client.finish(&it.scene.place).await;
+            }
+            "eof" => {
+                it.client.finish(&it.scene.place).await;
+            }
+            "term" => it.client.signal(rustix::process::Signal::TERM),
+            _ => it.client.signal(rustix::process::Signal::KILL),
+        }
+        for process in &servers {
+            assert!(wait_until_gone(process, DEADLINE), "{end}: {process:?}");
+        }
+    }
+}
