@@ -21,7 +21,9 @@ use bridle_agent::{
 use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
 use bridle_mcp::SessionServers;
 use bridle_model::{Catalogue, ListedModel};
-use bridle_session::{Header, Route, Session, SessionId, Terms, UnixMillis};
+use bridle_session::{
+    EventCount, Header, Parent, Route, Seq, Session, SessionId, Terms, UnixMillis,
+};
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
 use bridle_world::process::Processes;
 use tokio::sync::mpsc;
@@ -403,6 +405,18 @@ impl Approver for NobodyToAsk {
 impl Asker for NobodyToAsk {
     async fn ask(&self, _: Vec<FormQuestion>) -> FormReply {
         FormReply::NoForms
+    }
+}
+
+/// The header of a fork of the session with `parent`, cut behind the event `at`.
+pub fn fork_header(parent: &Header, at: Seq) -> Header {
+    Header {
+        format: Header::FORMAT,
+        id: SessionId::new(uuid::Uuid::now_v7().to_string()),
+        created_at: UnixMillis::from(std::time::SystemTime::now()),
+        parent: Some(Parent { id: parent.id.clone(), inherited: EventCount(at.next().0) }),
+        origin: "fork".to_owned(),
+        ..parent.clone()
     }
 }
 

@@ -71,7 +71,11 @@ impl Names {
             Value::Object(members) => {
                 for (key, member) in members.iter_mut() {
                     match key.as_str() {
-                        "used" if member.is_u64() => *member = "$N".into(),
+                        "used" | "totalTokens" | "inputTokens" | "outputTokens"
+                            if member.is_u64() =>
+                        {
+                            *member = "$N".into()
+                        }
                         "amount" if member.is_f64() => *member = "$N".into(),
                         "version" => *member = "$VERSION".into(),
                         "updatedAt" => *member = "$TIME".into(),

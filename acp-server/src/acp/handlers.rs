@@ -7,11 +7,12 @@ use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
     AgentAuthCapabilities, AgentCapabilities, AuthMethod, AuthenticateRequest,
     AuthenticateResponse, CancelNotification, CloseSessionRequest, CloseSessionResponse,
-    DeleteSessionRequest, DeleteSessionResponse, Implementation, InitializeRequest,
-    InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest,
-    LogoutCapabilities, LogoutRequest, LogoutResponse, NewSessionRequest, PromptCapabilities,
-    PromptRequest, ResumeSessionRequest, SessionAdditionalDirectoriesCapabilities,
-    SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionId as WireId,
+    DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, Implementation,
+    InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
+    LoadSessionRequest, LogoutCapabilities, LogoutRequest, LogoutResponse, NewSessionRequest,
+    PromptCapabilities, PromptRequest, ResumeSessionRequest,
+    SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
+    SessionDeleteCapabilities, SessionForkCapabilities, SessionId as WireId,
     SessionListCapabilities, SessionResumeCapabilities, SessionSystemPromptCapabilities,
     SessionSystemPromptModeCapabilities, SessionSystemPromptOverrideCapabilities,
     SetSessionConfigOptionRequest, SetSessionModeRequest,
@@ -135,6 +136,16 @@ impl Server {
         drop(self.tasks.spawn(session::create(self.clone(), link, request, responder)));
     }
 
+    fn fork_session(
+        self: &Arc<Self>,
+        Opening(request): Opening<ForkSessionRequest>,
+        responder: Responder<Value>,
+        connection: ConnectionTo<Client>,
+    ) {
+        let link = self.link(connection);
+        drop(self.tasks.spawn(session::fork(self.clone(), link, request, responder)));
+    }
+
     fn load_session(
         self: &Arc<Self>,
         Opening(request): Opening<LoadSessionRequest>,
@@ -220,6 +231,7 @@ fn initialized(auth_methods: Vec<AuthMethod>) -> InitializeResponse {
         .resume(SessionResumeCapabilities::new())
         .delete(SessionDeleteCapabilities::new())
         .close(SessionCloseCapabilities::new())
+        .fork(SessionForkCapabilities::new())
         .additional_directories(SessionAdditionalDirectoriesCapabilities::new())
         .system_prompt(
             SessionSystemPromptCapabilities::new().mode(
@@ -282,6 +294,7 @@ where
         on!(|s, r: AuthenticateRequest, responder, _| s.authenticate(r, responder)),
         on!(|s, _request: LogoutRequest, responder, _| s.log_out(responder)),
         opens!(NewSessionRequest, new_session),
+        opens!(ForkSessionRequest, fork_session),
         opens!(LoadSessionRequest, load_session),
         opens!(ResumeSessionRequest, resume_session),
         on!(|s, r: DeleteSessionRequest, responder, _| s.delete_session(&r, responder)),

@@ -120,7 +120,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Inbound<R> {
         }
         let changed = match method.as_str() {
             "initialize" => handshake::repair(&mut request.params),
-            "session/new" | "session/load" | "session/resume" => setup::repair(&mut request.params),
+            "session/new" | "session/load" | "session/resume" | "session/fork" => {
+                setup::repair(&mut request.params)
+            }
             "session/prompt" | steering::METHOD => prompt::repair(&mut request.params),
             _ => Ok(false),
         };

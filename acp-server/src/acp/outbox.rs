@@ -12,7 +12,7 @@ use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
 use agent_client_protocol::{Error, JsonRpcRequest};
 use bridle_agent::{AgentGone, AgentUpdate, Meter, NoticeLevel, TurnOutcome};
-use bridle_session::MessageId;
+use bridle_session::{MessageId, Usage};
 use tokio::sync::{mpsc, oneshot};
 
 use super::commands::{self, LocalCommand, Status};
@@ -76,6 +76,8 @@ pub(super) struct Outbox {
     pub(super) chosen: Chosen,
     /// Tokens in the context after the last request.
     pub(super) meter: Meter,
+    /// The tokens of the turns whose prompts are answered.
+    pub(super) settled: Usage,
     pub(super) updates: mpsc::Receiver<AgentUpdate>,
     pub(super) questions: mpsc::Receiver<Ask>,
     pub(super) pieces: Pieces,
@@ -200,13 +202,15 @@ impl Outbox {
         self.send_all(self.turns.take_notes()).await;
     }
 
-    fn end_turn(&self, prompt: &MessageId, outcome: TurnOutcome) {
+    fn end_turn(&mut self, prompt: &MessageId, outcome: TurnOutcome) {
+        let used = self.meter.total.since(self.settled);
+        self.settled = self.meter.total;
         let Some(responder) = self.turns.take(prompt) else {
             tracing::error!(%prompt, "a turn ended that nobody waits for");
             return;
         };
         let result = to_acp::stop_reason(outcome)
-            .map(PromptResponse::new)
+            .map(|reason| PromptResponse::new(reason).usage(to_acp::usage(used)))
             .map_err(|failure| errors::turn_failed(&failure));
         answer(responder.respond_with_result(result));
     }

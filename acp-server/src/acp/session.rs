@@ -4,6 +4,7 @@
 //! A busy turn never blocks it: prompts are queued at the agent, and their answers leave through
 //! the outbox. It ends when the session is closed and no command waits for it.
 
+mod fork;
 mod live;
 mod reopen;
 
@@ -12,9 +13,10 @@ use std::sync::Arc;
 use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
-    CloseSessionResponse, DeleteSessionResponse, NewSessionRequest, NewSessionResponse,
-    PromptRequest, PromptResponse, SessionConfigOptionValue, SetSessionConfigOptionRequest,
-    SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse, StopReason,
+    CloseSessionResponse, DeleteSessionResponse, ForkSessionRequest, NewSessionRequest,
+    NewSessionResponse, PromptRequest, PromptResponse, SessionConfigOptionValue,
+    SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+    SetSessionModeResponse, StopReason,
 };
 use bridle_agent::{AgentGone, AgentHandle, Mode};
 use bridle_session::{Content, MessageId, SessionId};
@@ -23,9 +25,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use self::live::Live;
+use self::live::{Live, Opening};
 pub(super) use self::live::{blocking, show};
 pub(super) use self::reopen::{Reopen, Wanted};
+use super::clients::ClientTraits;
 use super::commands::LocalCommand;
 use super::handlers::{Server, SetModelRequest, SetModelResponse};
 use super::link::Link;
@@ -75,12 +78,35 @@ pub(super) async fn create(
     responder: Responder<Value>,
 ) {
     let client = link.client;
-    match Live::create(&server, link, request).await {
+    let opened = Live::create(&server, link, request).await;
+    run(server, client, opened, responder).await;
+}
+
+/// As [`create`], for a session that begins with what another one has.
+pub(super) async fn fork(
+    server: Arc<Server>,
+    link: Link,
+    request: ForkSessionRequest,
+    responder: Responder<Value>,
+) {
+    let client = link.client;
+    let opened = Live::fork(&server, link, request).await;
+    run(server, client, opened, responder).await;
+}
+
+async fn run(
+    server: Arc<Server>,
+    client: ClientTraits,
+    opened: Result<(Live, Opening), Error>,
+    responder: Responder<Value>,
+) {
+    match opened {
         Err(error) => answer(responder.respond_with_error(error)),
         Ok((live, started)) => {
             let id = live.id().clone();
             // Before the answer, so that the id works as soon as the client knows it.
             let mailbox = server.sessions.register(&id);
+            // That of a fork has the same members.
             let response = NewSessionResponse::new(id.as_str().to_owned())
                 .modes(options::modes(&server.app, &started.chosen))
                 .config_options(options::all(&server.app, &started.chosen));

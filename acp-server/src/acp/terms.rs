@@ -94,8 +94,8 @@ impl Asked {
 
     /// The header that holds while a stored session is open: the folders are those asked for now,
     /// instructions are the newer ones, and limits are the stricter of both.
-    pub(super) fn over(self, stored: &Header, directories: Vec<PathBuf>) -> Header {
-        let (old, new) = (stored.terms.clone(), self.terms);
+    pub(super) fn over(&self, stored: &Header, directories: Vec<PathBuf>) -> Header {
+        let (old, new) = (stored.terms.clone(), self.terms.clone());
         let lower = ceiling(&old).min(ceiling(&new));
         let is_limited = old.ceiling.is_some() || new.ceiling.is_some();
         let terms = Terms {

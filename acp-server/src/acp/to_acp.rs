@@ -7,7 +7,7 @@ use crate::text;
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, Cost, EmbeddedResource, EmbeddedResourceResource, Meta, Notice,
     NoticeSeverity, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink,
-    SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, UsageUpdate,
+    SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, Usage, UsageUpdate,
 };
 use bridle_agent::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId, TodoItem, TodoStatus};
@@ -149,6 +149,13 @@ pub(super) fn stop_reason(outcome: TurnOutcome) -> Result<StopReason, Failure> {
         TurnOutcome::Cancelled => Ok(StopReason::Cancelled),
         TurnOutcome::Failed(failure) => Err(failure),
     }
+}
+
+/// The tokens of a turn; `None` for one that asked no model.
+pub(super) fn usage(used: bridle_session::Usage) -> Option<Usage> {
+    let usage = Usage::new(used.context(), used.input, used.output);
+    let usage = usage.cached_read_tokens(used.cache_read).cached_write_tokens(used.cache_write);
+    (used.context() > 0).then_some(usage)
 }
 
 /// The list of what is to be done, which the protocol calls a plan. Nothing here ranks its items.

@@ -45,13 +45,13 @@ pub(super) struct Live {
 }
 
 /// A session and its log, before there is a driver.
-struct Stored {
-    session: Session,
+pub(super) struct Stored {
+    pub(super) session: Session,
     /// What is to hold while it is open.
-    header: Arc<Header>,
-    writer: LogWriter,
+    pub(super) header: Arc<Header>,
+    pub(super) writer: LogWriter,
     /// The MCP servers that it is to have.
-    servers: SessionServers,
+    pub(super) servers: SessionServers,
 }
 
 /// What is still to be done once the client has been told that the session is open.
@@ -157,7 +157,7 @@ impl Live {
         .await
     }
 
-    async fn start(
+    pub(super) async fn start(
         server: &Arc<Server>,
         link: Link,
         Stored { session, header, writer, servers }: Stored,
@@ -218,6 +218,7 @@ impl Live {
         let cwd = self.header.cwd.clone();
         let terminals = link.client.terminal_output.then(|| Terminals::new(cwd.clone()));
         let outbox = Outbox {
+            settled: meter.total,
             app,
             link,
             session,
@@ -312,7 +313,7 @@ pub(in crate::acp) async fn blocking<T: Send + 'static>(
 
 /// A session belongs to its folder: in another one its paths and permissions would mean something
 /// else.
-fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
+pub(super) fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
     if !asked.is_absolute() {
         return Err(errors::invalid_params("cwd: the path must be absolute"));
     }
@@ -323,12 +324,12 @@ fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
 }
 
 /// The canonical names of further folders.
-fn folders(asked: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+pub(super) fn folders(asked: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let canonical = asked.iter().map(|folder| canonical_folder(folder)).collect::<Result<_, _>>();
     canonical.map_err(|reason| errors::invalid_params(&format!("additionalDirectories: {reason}")))
 }
 
-fn notes(server: &Server, meta: Option<&Meta>) -> Vec<String> {
+pub(super) fn notes(server: &Server, meta: Option<&Meta>) -> Vec<String> {
     let mut notes = notes_in(meta);
     notes.extend(server.app.settings().problems.iter().cloned());
     notes

@@ -112,6 +112,44 @@ async fn a_resumed_session_shows_nothing_again_and_remembers_everything() {
     client.leave().await;
 }
 
+/// The parent is busy and stays so; the fork has what was on the disk, and goes its own way.
+#[tokio::test]
+async fn a_session_is_forked_also_while_it_is_busy() {
+    let script = Script::new()
+        .reply(Answer::new().text("first"))
+        .reply(Answer::new().stall_after(0))
+        .otherwise(Answer::new().text("second"));
+    let model = model(script).await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let fork = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
+    let error = client.call("session/fork", fork.clone()).await["error"].clone();
+    assert_eq!(error["code"], -32602, "{error}");
+    let prompt = client.prompt(&session, "remember me").await;
+    client.stop(prompt).await;
+    let busy = client.prompt(&session, "go on").await;
+    model.wait_for_requests(2).await;
+    let answer = client.call("session/fork", fork).await;
+    let child = answer["result"]["sessionId"].as_str().expect("a session").to_owned();
+    assert_ne!(child, session);
+    assert_eq!(answer["result"]["configOptions"].as_array().unwrap().len(), 3);
+    let prompt = client.prompt(&child, "and you?").await;
+    assert_eq!(client.stop(prompt).await, "end_turn");
+    assert_eq!(client.text_of(&child, "agent_message_chunk"), "second");
+    assert!(format!("{:?}", model.requests().pop()).contains("remember me"));
+    client.cancel(&session).await;
+    assert_eq!(client.stop(busy).await, "cancelled");
+    for (id, cwd, code) in [
+        ("00000000-0000-7000-8000-000000000000", place.workspace(), -32002),
+        (&*session, "/".into(), -32602),
+    ] {
+        let params = json!({"sessionId": id, "cwd": cwd, "mcpServers": []});
+        assert_eq!(client.call("session/fork", params).await["error"]["code"], code);
+    }
+    assert_eq!(model.violations(), []);
+    client.leave().await;
+}
+
 /// DELETE-001/002.
 #[tokio::test]
 async fn a_deleted_session_is_gone_also_when_it_was_open_and_busy() {

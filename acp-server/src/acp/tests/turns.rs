@@ -184,3 +184,27 @@ async fn a_slow_client_holds_the_turn_back_and_loses_nothing() {
     assert_eq!(client.text_of(&session, "agent_message_chunk").len(), DELTAS * SIZE);
     client.leave().await;
 }
+
+#[tokio::test]
+async fn the_answer_to_a_prompt_says_what_its_own_turn_has_used() {
+    let model = model(Script::new()).await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let mut used = Vec::new();
+    for _ in 0..2 {
+        let prompt = client.prompt(&session, "go").await;
+        used.push(client.answer(prompt).await["result"]["usage"].clone());
+    }
+    let sum = |usage: &serde_json::Value| {
+        let kinds = ["inputTokens", "outputTokens", "cachedReadTokens", "cachedWriteTokens"];
+        kinds.iter().map(|kind| usage[kind].as_u64().unwrap()).sum::<u64>()
+    };
+    for usage in &used {
+        assert!(usage["outputTokens"].as_u64().unwrap() > 0, "{used:?}");
+        assert_eq!(usage["totalTokens"], sum(usage), "{used:?}");
+    }
+    assert_eq!(used[0]["outputTokens"], used[1]["outputTokens"], "not the sum of both");
+    let prompt = client.prompt(&session, "/status").await;
+    assert!(client.answer(prompt).await["result"].get("usage").is_none());
+    client.leave().await;
+}

@@ -5,15 +5,14 @@ use std::io::Write as _;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow};
-use bridle_session::{
-    Draft, EventCount, ForkError, Header, Parent, Seq, SessionId, TitleSet, UnixMillis,
-};
+use bridle_session::{Draft, ForkError, Seq, TitleSet, UnixMillis};
 use bridle_store::{FileStore, SessionStore as _};
 use clap::Args;
 use serde_json::json;
 
 use super::reference::Reference;
 use super::{Exit, failure, print, read, rename};
+use crate::composition::fork_header;
 
 #[derive(Debug, Args)]
 pub(in crate::commands) struct Arguments {
@@ -37,23 +36,14 @@ pub(super) fn run(store: &FileStore, arguments: &Arguments) -> anyhow::Result<Ex
     let end = || parent.len().0.checked_sub(1).context("the session has no event yet");
     let at = Seq(arguments.at.map_or_else(end, Ok)?);
     let now = UnixMillis::from(SystemTime::now());
-    let from = Parent { id, inherited: EventCount(at.next().0) };
-    let header = Header {
-        format: Header::FORMAT,
-        id: SessionId::new(uuid::Uuid::now_v7().to_string()),
-        created_at: now,
-        parent: Some(from.clone()),
-        origin: "fork".to_owned(),
-        ..(**parent.header()).clone()
-    };
-    let mut fork = parent.fork(header, at).map_err(refused)?;
+    let mut fork = parent.fork(fork_header(parent.header(), at), at).map_err(refused)?;
     if let Some(title) = &arguments.title {
         fork.append(Draft::new(TitleSet { title: title.clone() }), now)?;
     }
     drop(store.seed(&fork).map_err(failure)?);
     let (mut out, id) = (std::io::stdout().lock(), &fork.header().id);
     match arguments.json {
-        true => print::json(&mut out, &json!({"id": id, "parent": from}))?,
+        true => print::json(&mut out, &json!({"id": id, "parent": fork.header().parent}))?,
         false => writeln!(out, "{id}")?,
     }
     Ok(Exit::Done)

@@ -86,6 +86,17 @@ impl Usage {
             cache_write: self.cache_write.saturating_add(other.cache_write),
         }
     }
+
+    /// What is more here than in an earlier sum.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(earlier.input),
+            output: self.output.saturating_sub(earlier.output),
+            cache_read: self.cache_read.saturating_sub(earlier.cache_read),
+            cache_write: self.cache_write.saturating_sub(earlier.cache_write),
+        }
+    }
 }
 
 /// A piece of an answer that is still streamed. The pieces of one message in their order are its
