@@ -54,11 +54,23 @@ pub(super) async fn serve_with(
     server.gone.cancel();
     server.tasks.close().await;
     match ended {
-        Ended::Served(served) => match writing.await.unwrap_or_else(|error| Err(error.into())) {
-            Ok(()) => served.map_err(|error| anyhow::anyhow!("the ACP connection failed: {error}")),
-            // The connection fails when its output does; the output knows why.
-            failed => Ok(failed.or_else(ignore_departure)?),
-        },
+        Ended::Served(served) => {
+            let written = tokio::select! {
+                written = &mut writing => written.unwrap_or_else(|error| Err(error.into())),
+                // Every session is closed, and what they have said last is not read.
+                () = server.clock.sleep(DRAIN_LIMIT) => {
+                    writing.abort();
+                    return Ok(());
+                }
+            };
+            match written {
+                Ok(()) => {
+                    served.map_err(|error| anyhow::anyhow!("the ACP connection failed: {error}"))
+                }
+                // The connection fails when its output does; the output knows why.
+                failed => Ok(failed.or_else(ignore_departure)?),
+            }
+        }
         Ended::Output(written) => Ok(written.or_else(ignore_departure)?),
         Ended::Stuck => {
             writing.abort();
