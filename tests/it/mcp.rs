@@ -121,6 +121,23 @@ async fn a_server_sees_its_own_environment_and_no_key() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// What servers and models say to each other is in no log, whatever is asked for.
+#[tokio::test]
+async fn what_is_said_to_a_server_is_not_logged() {
+    let scene = Scene::new(Script::new()).await;
+    let launch = scene.place.acp(&scene.model.url()).env("BRIDLE_LOG", "info,rmcp=trace");
+    let mut client = Client::ready(&launch).await;
+    let servers = [server(&scene, "s", &["instructions=spoken-first"])];
+    let new = json!({"cwd": scene.place.workspace(), "mcpServers": servers});
+    let opened = client.request("session/new", new).await.ok();
+    let session = opened["sessionId"].as_str().unwrap().to_owned();
+    let mut it = Imported { scene, client, session };
+    let result = it.call("mcp__s__echo", json!({"text": "spoken-then"})).await;
+    assert!(result.contains("spoken-then"), "{result}");
+    let trace = it.client.finish(&it.scene.place).await;
+    assert!(!trace.stderr().contains("spoken"), "{}", trace.stderr());
+}
+
 /// B029: every call asks, a no reaches no server, and a mode that changes nothing lets none through.
 #[tokio::test]
 async fn a_call_needs_permission() {

@@ -14,5 +14,10 @@ pub(super) fn start(filter: Option<&str>) {
             super::say(format_args!("bridle: BRIDLE_LOG: {error}; warnings are shown"));
             EnvFilter::new("warn")
         });
+    // It writes what servers say, which may be anything; what matters of it the bridge tells.
+    let filter = match "rmcp=off".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
 }
