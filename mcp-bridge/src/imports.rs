@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::listing::Definition;
 use crate::server::{Server, State};
-use crate::tool::{Imported, name_of, other_name_of};
+use crate::tool::{Imported, name_of};
 
 /// The imported tools of one session, by the names that the model uses.
 #[derive(Default)]
@@ -80,11 +80,7 @@ impl Imports {
             if rows.values().any(is_known) {
                 continue;
             }
-            let plain = name_of(&server.config.name, &definition.name);
-            let name = match rows.contains_key(&plain) {
-                true => other_name_of(&server.config.name, &definition.name),
-                false => plain,
-            };
+            let name = name_of(&server.config.name, &definition.name);
             let definition = Definition::clone(definition);
             let tool = Imported::new(&name, definition, Arc::clone(server), Arc::clone(blobs));
             let tool = Arc::new(tool);

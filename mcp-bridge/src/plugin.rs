@@ -106,7 +106,7 @@ impl Plugin for McpPlugin {
     }
 }
 
-/// The first requests of a session wait for servers that have not said yet what they offer.
+/// The first request of a session waits for servers that have not said yet what they offer.
 struct FirstStarts(Servers);
 
 #[async_trait]

@@ -62,17 +62,18 @@ impl Imported {
     }
 }
 
-/// The name that the model calls a tool by. Which letters a provider takes is the concern of its wire.
+/// The name that the model calls a tool by: the same in every session, whatever other servers there
+/// are. Which letters a provider takes is the concern of its wire.
 pub(crate) fn name_of(server: &str, tool: &str) -> String {
-    format!("mcp__{server}__{tool}")
-}
-
-/// The same for a tool whose plain name another one has.
-pub(crate) fn other_name_of(server: &str, tool: &str) -> String {
+    let name = format!("mcp__{server}__{tool}");
+    // Where the server's name ends could not be told, so that another's tool could have this name.
+    if !server.contains("__") && !server.ends_with('_') {
+        return name;
+    }
     let hash = Sha256::digest(format!("{server}\0{tool}"));
     let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let digits = digits.get(..HASH_DIGITS).unwrap_or_default();
-    format!("{}_{digits}", name_of(server, tool))
+    format!("{name}_{digits}")
 }
 
 #[async_trait]

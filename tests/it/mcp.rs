@@ -306,6 +306,23 @@ async fn tools_of_two_servers_never_meet() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// M04: where the name of a server ends cannot be told from that of its tool.
+#[tokio::test]
+async fn names_that_run_into_each_other_are_told_apart() {
+    let servers: &[(&str, &[&str])] = &[("a", &["tool=b__c"]), ("a__b", &["tool=c"])];
+    let mut it = Imported::with(Script::new(), servers).await;
+    it.say().await;
+    let offered = it.offered();
+    let own = |name: &&String| name.starts_with("mcp__a__b__c_");
+    assert!(offered.contains(&"mcp__a__b__c".to_owned()), "{offered:?}");
+    let other = offered.iter().find(own).unwrap_or_else(|| panic!("{offered:?}")).clone();
+    for (name, file) in [("mcp__a__b__c", "heard-a"), (other.as_str(), "heard-a__b")] {
+        it.call(name, json!({"text": "to me"})).await;
+        assert!(it.scene.place.read(file).contains(" to me\n"), "{name}");
+    }
+    it.client.finish(&it.scene.place).await;
+}
+
 /// M03: nothing is left of a server and what it started, however its session or the agent ends.
 #[tokio::test]
 async fn nothing_is_left_of_a_server() {

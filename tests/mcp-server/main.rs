@@ -125,6 +125,7 @@ const TOOLS: &[&str] = &[
 
 fn list(modes: &[String], id: &Value, params: &Value) {
     let mut tools: Vec<_> = TOOLS.iter().map(|name| tool(name)).collect();
+    tools.extend(value(modes, "tool").map(tool));
     if GROWN.load(Ordering::SeqCst) {
         tools.push(tool("late"));
     }
@@ -215,6 +216,7 @@ fn call(id: &Value, params: &Value) {
             }
             content(json!([text("grown")]));
         }
-        other => panic!("no tool {other}"),
+        // One that a mode names.
+        _ => content(json!([text(said)])),
     }
 }

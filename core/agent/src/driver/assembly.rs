@@ -30,15 +30,17 @@ pub(super) struct Assembly {
     /// Whether the specs differ from those of the current series. The log keeps names only, so
     /// this is how a tool that came back in another shape is noticed.
     pub(super) specs_changed: bool,
+    /// Whether tools that are on their way had their moment.
+    warmed: bool,
     /// Which of the specs are of tools that wait for a series.
     waiting: BTreeSet<String>,
 }
 
 impl Driver {
-    /// Gives tools that are on their way a moment to arrive.
-    pub(super) async fn warm_up(&self, token: &CancellationToken) {
+    /// Gives tools that are on their way a moment to arrive, once.
+    pub(super) async fn warm_up(&mut self, token: &CancellationToken) {
         let warmups = self.scope.all::<dyn Warmup>();
-        if warmups.is_empty() {
+        if std::mem::replace(&mut self.assembly.warmed, true) || warmups.is_empty() {
             return;
         }
         tokio::select! {
