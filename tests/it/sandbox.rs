@@ -344,6 +344,26 @@ async fn a_session_has_a_tmp_of_its_own() {
     assert_eq!(left, ["lock", "spare"], "it is not removed with its session");
 }
 
+/// A command whose folder is gone would write into one that goes with it.
+#[tokio::test]
+async fn a_command_whose_folder_is_gone_is_not_run() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = in_mode(&scene, "auto", scene.place.acp(&scene.model.url())).await;
+    let call = |command: &str| {
+        scene.model.push(Answer::new().tool_call("shell", json!({ "command": command })));
+        scene.model.push(Answer::new().text("done"));
+    };
+    call("echo first");
+    assert!(run(&scene, &mut client, &session).await.contains("first"));
+    let workspace = scene.place.workspace();
+    fs_err::remove_dir_all(&workspace).unwrap();
+    call("echo data > out && cat out");
+    let result = run(&scene, &mut client, &session).await;
+    assert!(result.contains("cannot be used: it is no folder any more"), "{result}");
+    fs_err::create_dir(&workspace).unwrap();
+    client.finish(&scene.place).await;
+}
+
 /// Without a sandbox every command asks and says why, and modes without changes run none.
 #[tokio::test]
 async fn without_a_sandbox_every_command_asks() {

@@ -327,7 +327,16 @@ impl Processes {
         dialogue: Option<[OwnedFd; 2]>,
     ) -> Result<Running, ProcessError> {
         let before = match request.confinement.clone() {
-            Some(confinement) => Some(blocking(move || confinement.snapshot()).await?),
+            Some(confinement) => {
+                let folder = PathBuf::from(&request.cwd);
+                let look = move || folder.is_dir().then(|| confinement.snapshot()).ok_or(folder);
+                let before = blocking(look).await?;
+                // In the sandbox there would be a folder, in which everything is lost afterwards.
+                Some(before.map_err(|path| ProcessError::WorkingDirectory {
+                    path,
+                    reason: "it is no folder any more".to_owned(),
+                })?)
+            }
             None => None,
         };
         let clock = Arc::clone(&self.shared.clock);

@@ -184,6 +184,41 @@ async fn a_turn_is_undone() {
     assert_eq!((later.code, later.out.as_str()), (0, "no tool changed files in turn 3 or later\n"));
 }
 
+/// A file that a command moved and put a link or a folder in the place of: nothing is lost by undoing
+/// that, and what cannot be put back is named.
+#[tokio::test]
+async fn what_was_moved_away_is_never_removed_when_it_cannot_come_back() {
+    for (command, old, new) in [
+        ("mkdir dot; mv f dot/f; ln -s dot/f f", "f", "dot/f"),
+        ("mv d e; ln -s e d", "d/x", "e/x"),
+        ("mv f tmp; mkdir f; mv tmp f/index", "f", "f/index"),
+        ("mv large g; mkfifo large", "large", "g"),
+        ("mv large g", "large", "g"),
+    ] {
+        let work = Answer::new().tool_call("shell", json!({ "command": command }));
+        let script = Script::new().rule("please change", [work, Answer::new().text("done")]);
+        let scene = Scene::new(script).await;
+        let large = "l".repeat(300_000);
+        for (name, text) in [("f", "precious"), ("d/x", "precious"), ("large", large.as_str())] {
+            scene.place.write(name, text);
+        }
+        let (mut client, session) = scene.session().await;
+        client.set_permission(Permission::Allow);
+        client.prompt(&session, "please change").await.ok();
+        client.finish(&scene.place).await;
+        let held = scene.place.read(new);
+        assert!(held == "precious" || held == large, "{command}");
+        let undone = sessions(&scene, &["restore", &session, "--yes"]).await;
+        assert_eq!(undone.code, 1, "{command}: {}", undone.out);
+        let named = |name: &str| {
+            let path = scene.place.workspace().join(name).display().to_string();
+            undone.out.lines().any(|line| line.starts_with(&format!("left alone {path} ")))
+        };
+        assert!(named(old) && named(new), "{command}: {}", undone.out);
+        assert_eq!(scene.place.read(new), held, "{command}");
+    }
+}
+
 /// What a command changed in the workspace is shown and undone like what a tool changed.
 #[tokio::test]
 async fn what_commands_of_a_turn_changed_is_undone() {

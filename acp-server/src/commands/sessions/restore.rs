@@ -2,7 +2,8 @@
 //!
 //! Without `--yes` it only shows. Files are written as the tools write them: durably, and only over
 //! what is known; a file that is not as the session left it stays, unless `--force` says
-//! otherwise. It knows nothing of git and touches none of it.
+//! otherwise. What a turn made is removed last, and only when everything else can be put back: it may
+//! be where that has gone. It knows nothing of git and touches none of it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -20,6 +21,13 @@ use crate::text::visible;
 
 /// The largest file (bytes) that is compared and replaced.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why a file stays that somebody else has changed.
+const FOREIGN: &str = "changed since by somebody else; --force overwrites that";
+
+/// Why a file stays that the turn made.
+const MAY_BE_IT: &str =
+    "not everything can be put back, and this may be where it has gone; --force removes it";
 
 #[derive(Debug, Args)]
 pub(in crate::commands) struct Arguments {
@@ -51,8 +59,10 @@ enum Step {
     Nothing,
     Remove,
     Write(Vec<u8>),
-    /// It cannot be, or must not be.
-    Refused(String),
+    /// It must not be: somebody else has changed it.
+    Foreign,
+    /// It cannot be.
+    Lost(String),
 }
 
 pub(super) fn run(store: &FileStore, arguments: &Arguments) -> anyhow::Result<Exit> {
@@ -60,26 +70,38 @@ pub(super) fn run(store: &FileStore, arguments: &Arguments) -> anyhow::Result<Ex
     let session = read(store, &id)?.session;
     let turn = match arguments.turn {
         Some(turn) => TurnNumber(turn),
-        None => last_change(&session).ok_or_else(|| anyhow!("no turn of {id} changed files"))?,
+        None => last_change(&session).ok_or_else(|| {
+            anyhow!(
+                "no turn of {id} changed the content of files, as far as it was looked at; changes of \
+                 modes, links and folders by commands are not seen"
+            )
+        })?,
     };
     let (undos, commands) = since(&session, turn);
     let mut out = io::stdout().lock();
     if undos.is_empty() {
         writeln!(out, "no tool changed files in turn {} or later", turn.0)?;
     }
-    let mut exit = Exit::Done;
-    for undo in &undos {
-        let step = undo.step(store, arguments.force)?;
+    let (made, others): (Vec<_>, Vec<_>) =
+        undos.iter().partition(|undo| *undo.before == FileBefore::Absent);
+    let (mut exit, mut is_lost) = (Exit::Done, false);
+    for undo in others.into_iter().chain(made) {
+        let step = match undo.step(store, arguments.force)? {
+            Step::Remove if is_lost && !arguments.force => Step::Lost(MAY_BE_IT.to_owned()),
+            step => step,
+        };
         let shown = undo.path.display().to_string();
         let shown = visible(&shown);
         match &step {
             Step::Nothing => writeln!(out, "as before  {shown}")?,
             Step::Remove => writeln!(out, "remove     {shown}")?,
             Step::Write(bytes) => writeln!(out, "restore    {shown}  ({} bytes)", bytes.len())?,
-            Step::Refused(why) => {
-                exit = Exit::Failed;
-                writeln!(out, "left alone {shown}  ({why})")?;
-            }
+            Step::Foreign => writeln!(out, "left alone {shown}  ({FOREIGN})")?,
+            Step::Lost(why) => writeln!(out, "left alone {shown}  ({why})")?,
+        }
+        is_lost |= matches!(step, Step::Lost(_));
+        if matches!(step, Step::Foreign | Step::Lost(_)) {
+            exit = Exit::Failed;
         }
         if arguments.yes {
             undo.make(step).with_context(|| format!("{shown} was not restored"))?;
@@ -137,22 +159,21 @@ impl Undo<'_> {
         let wanted = match self.before {
             FileBefore::Absent => None,
             FileBefore::Unkept { reason } => {
-                return Ok(Step::Refused(format!("not kept: {reason}")));
+                return Ok(Step::Lost(format!("not kept: {reason}")));
             }
             FileBefore::File { blob, .. } => Some(store.get(blob).map_err(failure)?),
         };
         let now = match LocalFiles.read(self.path, MAX_FILE_BYTES) {
             Ok(bytes) => Some(bytes),
             Err(FileError::NotFound(_)) => None,
-            Err(error) => return Ok(Step::Refused(error.to_string())),
+            Err(error) => return Ok(Step::Lost(error.to_string())),
         };
         if now == wanted {
             return Ok(Step::Nothing);
         }
         let hash = now.as_deref().map(|bytes| ContentHash::of(bytes).to_hex());
         if hash.as_deref() != self.left && !force {
-            let why = "changed since by somebody else; --force overwrites that";
-            return Ok(Step::Refused(why.to_owned()));
+            return Ok(Step::Foreign);
         }
         Ok(wanted.map_or(Step::Remove, Step::Write))
     }
@@ -160,7 +181,7 @@ impl Undo<'_> {
     fn make(&self, step: Step) -> anyhow::Result<()> {
         let files = LocalFiles;
         match step {
-            Step::Nothing | Step::Refused(_) => {}
+            Step::Nothing | Step::Foreign | Step::Lost(_) => {}
             Step::Remove => {
                 let now = files.read_for_change(self.path, MAX_FILE_BYTES)?;
                 files.remove(self.path, &now.version)?;

@@ -123,7 +123,8 @@ impl Around {
             }
         }
         for (path, old) in self.files.iter().filter(|(path, _)| !now.files.contains_key(*path)) {
-            if fs_err::symlink_metadata(path).is_err() {
+            // One that is ignored now is still there.
+            if !stands(Path::new(path)) {
                 changed.push((Path::new(path), Some(old), None));
             }
         }
@@ -152,6 +153,11 @@ impl Around {
         };
         Some((now.folder.clone(), reason))
     }
+}
+
+/// Whether there is a regular file at this path, and no link on the way to it.
+fn stands(path: &Path) -> bool {
+    fs_err::canonicalize(path).is_ok_and(|real| real == path && real.is_file())
 }
 
 impl Known {
