@@ -150,7 +150,9 @@ impl Tools {
         let scope = Scope::root("session", bridle_toolkit::plugins(Plugins::new()), TaskSet::new());
         scope.provide("roots", Arc::new(Roots::new(base.clone(), Vec::new()))).await;
         scope.provide::<dyn BlobStore>("blobs", Arc::new(MemoryStore::new())).await;
-        scope.mount(["local-files", "search", "read", "edit"].map(Row::new).into()).await;
+        scope
+            .mount(["local-files", "seen-texts", "search", "read", "edit"].map(Row::new).into())
+            .await;
         Self { base, tools: scope.all() }
     }
 

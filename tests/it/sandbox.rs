@@ -382,6 +382,43 @@ async fn without_a_sandbox_every_command_asks() {
     }
 }
 
+/// A job that runs on holds names absent, which is nothing of the project for whoever looks; and when
+/// the folder that this is on record in is lost, commands go on.
+#[tokio::test]
+async fn what_a_job_holds_absent_is_not_shown_and_its_records_may_be_lost() {
+    let scene = Scene::new(
+        Script::new()
+            .reply(Answer::new().tool_call(
+                "shell",
+                json!({"command": "touch started; exec sleep 86400", "background": true}),
+            ))
+            .reply(Answer::new().text("done"))
+            .reply(
+                Answer::new()
+                    .tool_call("list", json!({"path": "."}))
+                    .tool_call("read", json!({"path": ".envrc"})),
+            )
+            .reply(Answer::new().text("done"))
+            .reply(Answer::new().tool_call("shell", json!({"command": "echo went on"})))
+            .reply(Answer::new().text("done")),
+    )
+    .await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    run(&scene, &mut client, &session).await;
+    scene.place.appears("started").await;
+    assert!(scene.place.workspace().join(".vscode").is_dir(), "it is held absent");
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("started  0") && !told.contains(".vscode/"), "{told}");
+    assert!(told.contains("empty folders are left out"), "{told}");
+    let requests = scene.requests();
+    let messages = requests.last().unwrap()["messages"].to_string();
+    assert!(messages.contains("only keeps that name from being taken"), "{told}");
+    fs_err::remove_dir_all(scene.place.sessions().with_file_name("sandbox")).unwrap();
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("went on\\n[exit code 0]"), "{told}");
+    client.finish(&scene.place).await;
+}
+
 /// What is held absent while a command runs is gone again, at the latest with the next start.
 #[tokio::test]
 async fn nothing_is_left_in_the_workspace_when_everything_is_killed() {

@@ -29,6 +29,8 @@ async fn large_output_is_kept_whole_beside_the_log() {
     let read = scene.last_results();
     assert!(read.len() < 30_000 && read.contains("the end"), "{}", read.len());
     assert!(read.contains(&format!("[The whole of it, {} bytes, is in ", whole.len())));
+    // `read` by lines gets nothing more of one line.
+    assert!(read.contains("`search` in it") && !read.contains("with start_line"), "{read:.300}");
 
     let mut client = scene.client().await;
     client.load(&scene.place, &session).await.ok();

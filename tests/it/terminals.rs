@@ -170,6 +170,26 @@ async fn what_does_not_end_is_looked_at_again_and_interrupted() {
     typist.finish().await;
 }
 
+/// Whatever a command does to the prompt, it is known when the next one has ended.
+#[tokio::test]
+async fn a_shell_keeps_saying_when_it_is_at_its_prompt() {
+    let mut typist = Typist::new().await;
+    let [unset, set, new, after] = typist
+        .types([
+            command("unset PROMPT_COMMAND; echo went on"),
+            command("PROMPT_COMMAND=true"),
+            command("PS1='$ '; printf() { :; }; x=1"),
+            command("echo x=$x; false"),
+        ])
+        .await;
+    assert!(unset.contains("readonly variable") && unset.contains("went on"), "{unset}");
+    assert!(unset.contains("[exit code 0]"), "{unset}");
+    assert!(set.contains("readonly variable") && set.contains("[exit code 1]"), "{set}");
+    assert!(new.contains("[exit code 0]"), "{new}");
+    assert!(after.contains("x=1") && after.contains("[exit code 1]"), "{after}");
+    typist.finish().await;
+}
+
 #[tokio::test]
 async fn a_shell_that_ends_is_said_and_the_next_is_a_new_one() {
     let mut typist = Typist::new().await;

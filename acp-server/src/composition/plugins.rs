@@ -188,6 +188,9 @@ impl Plugin for WorkspacePlugin {
         if let Some(state) = &settings.state {
             roots = roots.with_results(FileStore::blobs(state));
         }
+        if let Some(records) = settings.sandbox_folder() {
+            roots = roots.with_records(records);
+        }
         Ok(setup.provide(Arc::new(roots))?)
     }
 }

@@ -112,7 +112,9 @@ fn told(data: &EventData) -> Option<Notice> {
         EventData::GoalChange(GoalChange { goal: Some(goal) }) => info(format!("Goal: {goal}")),
         EventData::GoalChange(GoalChange { goal: None }) => info("No goal any more.".to_owned()),
         EventData::CompactionEnd(end) => compacted(&end.outcome),
-        EventData::JobStarted(job) => info(format!("Runs on in the background: {}", job.title)),
+        EventData::JobStarted(job) => {
+            info(format!("Runs in the background, as long as the session at most: {}", job.title))
+        }
         EventData::JobEnded(job) => info(job_ended(job.outcome)),
         EventData::FeedbackRecord(feedback) => info(format!("Feedback: {}", feedback.text)),
         EventData::SeedEnd(_) => {

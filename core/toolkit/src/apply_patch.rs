@@ -133,7 +133,7 @@ fn prepare(
         FileChange::Update { hunks, to, .. } => (hunks, to),
     };
     let snapshot = target.read_for_change(MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
-    target.require_seen(snapshot.hash)?;
+    target.require_seen(&snapshot)?;
     let text = Text::parse(&snapshot.bytes).map_err(|why| failed(target, why.to_string()))?;
     let (body, step) = patched(&text.body, &hunks).map_err(|why| failed(target, why))?;
     let change = Change::between(&target.path, &text.body, &body);

@@ -91,7 +91,7 @@ impl FileArguments for EditArguments {
 
 fn prepare(target: &mut Target, edits: &[EditArgument]) -> Result<PlannedEdit, ToolFailure> {
     let snapshot = target.read_for_change(MAX_FILE_BYTES).map_err(|e| target.failure(&e))?;
-    target.require_seen(snapshot.hash)?;
+    target.require_seen(&snapshot)?;
     let text = Text::parse(&snapshot.bytes)
         .map_err(|why| ToolFailure::failed(format!("{} cannot be edited: {why}.", target.shown)))?;
     let replacements: Vec<Replacement<'_>> = edits

@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments::{Arguments, peek, value_schema};
 use crate::blocking::blocking;
+use crate::seen::SeenTexts;
 use crate::target::{Target, locations, one_line};
 
 /// What file tools work on.
@@ -36,6 +37,8 @@ pub(crate) struct FileWorld {
     pub(crate) files: Arc<dyn Files>,
     /// What the model has seen of them.
     pub(crate) observed: Observed,
+    /// What that was, as far as it is remembered.
+    pub(crate) texts: Arc<SeenTexts>,
     /// Where what is no text is kept, for the tools that need it.
     pub(crate) blobs: Option<Arc<dyn BlobStore>>,
 }
@@ -43,7 +46,7 @@ pub(crate) struct FileWorld {
 impl FileWorld {
     /// A world of which nothing has been seen.
     pub(crate) fn new(roots: Arc<Roots>, files: Arc<dyn Files>) -> Self {
-        Self { roots, files, observed: Observed::default(), blobs: None }
+        Self { roots, files, observed: Observed::default(), texts: Arc::default(), blobs: None }
     }
 }
 
@@ -227,14 +230,15 @@ impl<A> FilePlugin<A> {
 impl<A: FileArguments> Plugin for FilePlugin<A> {
     const NAME: &'static str = A::TOOL;
     type Config = ();
-    type Needs = (Arc<Roots>, Arc<dyn Files>);
+    type Needs = (Arc<Roots>, Arc<dyn Files>, Arc<SeenTexts>);
 
     async fn activate(
         &self,
         (): (),
-        (roots, files): Self::Needs,
+        (roots, files, texts): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        Ok(setup.add(A::TOOL, tool::<A>(FileWorld::new(roots, files)))?)
+        let world = FileWorld { texts, ..FileWorld::new(roots, files) };
+        Ok(setup.add(A::TOOL, tool::<A>(world))?)
     }
 }

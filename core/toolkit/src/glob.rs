@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
 use crate::file_tool::{FileArguments, FileCall, FileWorld};
-use crate::search::failure;
+use crate::search::{failure, not_looked_into};
 use crate::target::{Target, fenced, one_line, shown};
 
 /// The most paths that are returned.
@@ -42,15 +42,15 @@ impl FileArguments for GlobArguments {
 
     fn render(names: &Names) -> String {
         let at_least = if names.total_is_exact { "" } else { "at least " };
-        if names.paths.is_empty() {
-            let cut = if names.total_is_exact { "" } else { " in the part that was searched" };
-            return format!("No file matches {}{cut}.\n", names.pattern);
-        }
         let mut text = names.paths.iter().map(|path| format!("{path}\n")).collect::<String>();
         let (shown, total) = (names.paths.len(), names.total);
-        if shown < total || !names.total_is_exact {
+        if shown == 0 {
+            let cut = if names.total_is_exact { "" } else { " in the part that was searched" };
+            text = format!("No file matches {}{cut}.\n", names.pattern);
+        } else if shown < total || !names.total_is_exact {
             text.push_str(&format!("[{shown} of {at_least}{total} files; narrow the glob]\n"));
         }
+        names.notes.iter().for_each(|note| text.push_str(&format!("[{note}]\n")));
         text
     }
 
@@ -68,6 +68,8 @@ pub(crate) struct Names {
     paths: Vec<String>,
     total: usize,
     total_is_exact: bool,
+    /// What was not looked into.
+    notes: Vec<String>,
 }
 
 struct PlannedGlob {
@@ -90,19 +92,20 @@ impl FileCall<Names> for PlannedGlob {
     }
 
     fn run(&self, token: &CancellationToken) -> Result<Names, ToolFailure> {
-        self.target.require_present()?;
+        self.target.require_folder()?;
         let query = NamesQuery {
             folder: &self.target.path,
             excluded: self.target.roots().excluded(),
             glob: &self.pattern,
             limit: MAX_PATHS,
         };
-        let found = search_names(&query, token).map_err(failure)?;
+        let found = search_names(&query, token).map_err(|error| failure(&self.target, error))?;
         Ok(Names {
             pattern: self.pattern.clone(),
             paths: found.paths.iter().map(|path| shown(self.target.roots(), path)).collect(),
             total: found.total,
             total_is_exact: !found.at_least,
+            notes: not_looked_into(self.target.roots(), &found.unreadable),
         })
     }
 }

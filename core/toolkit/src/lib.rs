@@ -22,6 +22,7 @@ mod prompt;
 mod read;
 mod sandbox;
 mod search;
+mod seen;
 mod shell;
 mod target;
 mod terminal;
@@ -49,6 +50,7 @@ use prompt::SystemPromptPlugin;
 use read::ReadPlugin;
 use sandbox::SandboxPlugin;
 use search::SearchArguments;
+use seen::SeenTextsPlugin;
 use shell::ShellPlugin;
 use terminal::TerminalPlugin;
 use todo::TodoPlugin;
@@ -84,6 +86,7 @@ pub const TOOL_NAMES: [&str; 15] = [
 pub fn plugins(plugins: Plugins) -> Plugins {
     plugins
         .with(LocalFiles)
+        .with(SeenTextsPlugin)
         .with(ReadPlugin)
         .with(FilePlugin::<ListArguments>::new())
         .with(FilePlugin::<GlobArguments>::new())
@@ -124,7 +127,7 @@ mod tests {
     #[tokio::test]
     async fn what_a_model_is_told_of_the_file_tools() {
         let mut shown = String::new();
-        for tool in file_tools(roots()).await {
+        for tool in file_tools(roots(), Arc::default()).await {
             let spec = tool.spec();
             shown.push_str(&format!(
                 "## {}\n\n{}\n\n{}\n\n",
@@ -139,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_outline_survives_any_arguments() {
-        for tool in file_tools(roots()).await {
+        for tool in file_tools(roots(), Arc::default()).await {
             let name = tool.spec().name.clone();
             for arguments in ["", "{", "[]", "{\"path\": 3}", "{\"path\": \"a\", \"pattern"] {
                 assert_eq!(tool.outline(arguments).title, name, "{arguments}");

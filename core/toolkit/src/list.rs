@@ -38,7 +38,7 @@ impl FileArguments for ListArguments {
     type Value = Listed;
 
     fn render(listed: &Listed) -> String {
-        if listed.total == 0 {
+        if listed.total == 0 && listed.placeholders == 0 {
             return format!("{} is empty.\n", listed.path);
         }
         let mut text = listed.entries.iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -47,6 +47,13 @@ impl FileArguments for ListArguments {
             let at_least = if listed.total_is_exact { "" } else { "at least " };
             text.push_str(&format!(
                 "[{shown} of {at_least}{total} entries; use `glob` for more]\n"
+            ));
+        }
+        if listed.placeholders > 0 {
+            text.push_str(&format!(
+                "[{} empty folders are left out: they only keep names that are protected from being \
+                 taken while a confined command runs]\n",
+                listed.placeholders
             ));
         }
         text
@@ -67,6 +74,8 @@ pub(crate) struct Listed {
     entries: Vec<String>,
     total: usize,
     total_is_exact: bool,
+    /// Empty folders that stand only while a confined command runs, which are not among them.
+    placeholders: usize,
 }
 
 struct PlannedList {
@@ -89,11 +98,16 @@ impl FileCall<Listed> for PlannedList {
     fn run(&self, _: &CancellationToken) -> Result<Listed, ToolFailure> {
         let listing = self.target.files().list(&self.target.path, MAX_ENTRIES);
         let listing = listing.map_err(|error| self.failure(&error))?;
+        let standing = self.target.roots().placeholders();
+        let is_own = |entry: &&Entry| !standing.contains(&self.target.path.join(&entry.name));
+        let entries: Vec<_> = listing.entries.iter().filter(is_own).map(line).collect();
+        let placeholders = listing.entries.len() - entries.len();
         Ok(Listed {
             path: self.target.shown.clone(),
-            entries: listing.entries.iter().map(line).collect(),
-            total: listing.total,
+            entries,
+            total: listing.total - placeholders,
             total_is_exact: !listing.more,
+            placeholders,
         })
     }
 }
@@ -102,10 +116,7 @@ impl PlannedList {
     fn failure(&self, error: &FileError) -> ToolFailure {
         match error {
             FileError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotADirectory => {
-                ToolFailure::failed(format!(
-                    "{} is not a folder. Use `read` for a file.",
-                    self.target.shown
-                ))
+                self.target.no_folder()
             }
             error => self.target.failure(error),
         }
@@ -147,6 +158,41 @@ mod tests {
         .assert_eq(&text);
         let error = ws.error("list", json!({ "path": "b.txt" })).await;
         expect!["b.txt is not a folder. Use `read` for a file."].assert_eq(&error);
+    }
+
+    /// What only keeps a name from being taken while a command runs is nothing of the project.
+    #[tokio::test]
+    async fn placeholders_are_no_folders_of_the_project() {
+        use std::sync::Arc;
+
+        use bridle_world::Roots;
+        use rustix::fs::{FlockOperation, flock};
+
+        let mut ws = Workspace::new(&[("a", "x"), (".zed/own", "x")]);
+        let records = ws.base.join("records");
+        ws.roots = Arc::new(Roots::clone(&ws.roots).with_records(records.clone()));
+        let before = ws.text("list", json!({ "path": "." })).await;
+        fs_err::create_dir(&records).unwrap();
+        let names = [".envrc", ".vscode"].map(|name| ws.path(name));
+        let paths = names.each_ref().map(|path| format!("{}\0", path.display())).concat();
+        names.iter().for_each(|path| fs_err::create_dir(path).unwrap());
+        fs_err::write(records.join("1-1.placeholders"), paths).unwrap();
+        let all = ws.text("list", json!({ "path": "." })).await;
+        assert!(all.starts_with(".envrc/\n.vscode/\n.zed/\n"), "nobody holds them: {all}");
+        // Like the supervisor of a command that runs.
+        let record = fs_err::File::open(records.join("1-1.placeholders")).unwrap();
+        flock(&record, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let text = ws.text("list", json!({ "path": "." })).await;
+        let (own, note) = text.split_once('[').unwrap();
+        assert_eq!(own, before);
+        assert!(note.starts_with("2 empty folders are left out: "), "{text}");
+        for (tool, arguments) in [
+            ("read", json!({ "path": ".envrc" })),
+            ("write", json!({ "path": ".envrc", "content": "x" })),
+        ] {
+            let error = ws.error(tool, arguments).await;
+            assert!(error.contains("only keeps that name from being taken"), "{error}");
+        }
     }
 
     #[tokio::test]

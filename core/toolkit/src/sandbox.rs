@@ -126,7 +126,9 @@ impl CommandSandbox {
         let (writable, masked) = (self.writable.clone(), self.masked.clone());
         let lookout = self.processes.lookout().clone();
         let policy = blocking(move || {
-            let writable: Vec<PathBuf> = resolved(&writable).collect();
+            // What is protected in the whole machine nobody can look for.
+            let folders = resolved(&writable).filter(|folder| folder.parent().is_some());
+            let writable: Vec<PathBuf> = folders.collect();
             let mut all = Protected::default();
             if access == Access::WorkspaceWrite {
                 all = protected(&lookout, roots.iter().chain(&writable))?;
@@ -142,7 +144,8 @@ impl CommandSandbox {
 
     async fn temporary(&self, folder: PathBuf) -> Result<PathBuf, ToolFailure> {
         let mut held = self.temporary.lock().await;
-        if let Some(temporary) = &*held {
+        // Its folder may be lost while the session goes on.
+        if let Some(temporary) = held.as_ref().filter(|it| it.path().is_dir()) {
             return Ok(temporary.path().to_owned());
         }
         let made = blocking(move || {

@@ -1,7 +1,9 @@
 //! `search`: lines by a regular expression.
 
 use bridle_agent::{Display, ToolFailure, ToolKind};
-use bridle_world::search::{ContentQuery, Pattern, SearchError, search_content};
+use bridle_world::Roots;
+use bridle_world::files::FileError;
+use bridle_world::search::{ContentQuery, PassedOver, Pattern, SearchError, search_content};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -23,8 +25,8 @@ const LINE_NUMBER_BYTES: usize = 15;
 const DESCRIPTION: &str = "\
 Finds lines that match a regular expression (Rust syntax, within one line, case-sensitive unless \
 it begins with (?i)) or hold a text, shown as path:line: text, sorted by path; lines beside them as \
-path-line- text. Binary files, files over 16 MiB, \
-files named by ignore files and .git are left out, links are not followed. At most 200 lines.";
+path-line- text. Files in other encodings than UTF-8 are searched as far as `read` can read them. \
+Binary files, files over 16 MiB, files named by ignore files and .git are left out, links are not followed. At most 200 lines.";
 
 /// Arguments of `search`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -80,8 +82,16 @@ impl FileArguments for SearchArguments {
             ));
         }
         if found.too_large > 0 {
-            text.push_str(&format!("[{} files over 16 MiB were not searched]\n", found.too_large));
+            let files = files(found.too_large);
+            text.push_str(&format!("[not searched, because over 16 MiB: {files}]\n"));
         }
+        if found.undecoded > 0 {
+            let files = files(found.undecoded);
+            text.push_str(&format!(
+                "[in no encoding that can be told, so that only ASCII was sought there: {files}]\n"
+            ));
+        }
+        found.notes.iter().for_each(|note| text.push_str(&format!("[{note}]\n")));
         text
     }
 
@@ -107,6 +117,10 @@ pub(crate) struct Hits {
     total_is_exact: bool,
     /// How many files were not searched because of their size.
     too_large: usize,
+    /// How many files could be searched for ASCII only, because of their encoding.
+    undecoded: usize,
+    /// What else was not searched.
+    notes: Vec<String>,
 }
 
 /// One of them.
@@ -156,7 +170,13 @@ impl FileCall<Hits> for PlannedSearch {
             globs: &self.globs,
             limit: MAX_HITS,
         };
-        let found = search_content(&query, token).map_err(failure)?;
+        let found = search_content(&query, token).map_err(|error| failure(&self.target, error))?;
+        let mut notes = not_looked_into(self.target.roots(), &found.unreadable);
+        // Those in a folder are nothing that anybody asked for.
+        if found.binary > 0 && !self.target.path.is_dir() {
+            let binary = "is binary: it was searched up to its first NUL at most";
+            notes.push(format!("{} {binary}", self.target.shown));
+        }
         let mut room = MAX_TEXT_BYTES;
         let hits = found.hits.into_iter().map_while(|hit| {
             let path = shown(self.target.roots(), &hit.path);
@@ -169,13 +189,37 @@ impl FileCall<Hits> for PlannedSearch {
             total: found.total,
             total_is_exact: !found.at_least,
             too_large: found.too_large,
+            undecoded: found.undecoded,
+            notes,
         })
     }
 }
 
+fn files(count: usize) -> String {
+    if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
+}
+
+/// What is said of files and folders that could not be looked into.
+pub(crate) fn not_looked_into(roots: &Roots, passed: &PassedOver) -> Vec<String> {
+    let named = passed.some.iter();
+    let mut notes: Vec<String> = named
+        .map(|(path, why)| format!("not looked into: {}: {why}", shown(roots, path)))
+        .collect();
+    let more = passed.count - passed.some.len();
+    if more > 0 {
+        notes.push(format!("and {more} more that cannot be read"));
+    }
+    notes
+}
+
 /// What a search error means to the model.
-pub(crate) fn failure(error: SearchError) -> ToolFailure {
+pub(crate) fn failure(target: &Target, error: SearchError) -> ToolFailure {
     match error {
+        SearchError::Place(FileError::Special { kind, .. }) => ToolFailure::failed(format!(
+            "{} is {kind}. Only files and folders are searched.",
+            target.shown
+        )),
+        SearchError::Place(error) => target.failure(&error),
         SearchError::Cancelled => ToolFailure::aborted("The search was cancelled."),
         SearchError::Pattern(why) => ToolFailure::failed(format!(
             "The pattern cannot be used: {why}. It is a Rust regular expression over single lines; \
@@ -289,6 +333,85 @@ mod tests {
         let ws = Workspace::new(&[("many", &wide.repeat(150))]);
         let text = ws.text("search", json!({ "pattern": "needle" })).await;
         assert!(text.len() <= 66 * 1024 && text.contains(" of 150 matching lines;"), "{text}");
+    }
+
+    /// What was asked for and not looked at is said.
+    #[tokio::test]
+    async fn what_was_not_searched_is_named() {
+        use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+        let ws = Workspace::new(&[("tree/bin", "needle\0"), ("text", "needle")]);
+        let error = ws.error("search", json!({ "pattern": "x", "path": "/dev/null" })).await;
+        expect!["/dev/null is a device. Only files and folders are searched."].assert_eq(&error);
+        ws.fifo("fifo");
+        let error = ws.error("search", json!({ "pattern": "x", "path": "fifo" })).await;
+        expect!["fifo is a FIFO. Only files and folders are searched."].assert_eq(&error);
+        for file in ["fifo", "text"] {
+            let error = ws.error("glob", json!({ "pattern": "*", "path": file })).await;
+            assert_eq!(error, format!("{file} is not a folder. Use `read` for a file."));
+        }
+        let text = ws.text("search", json!({ "pattern": "needle", "path": "tree/bin" })).await;
+        expect![[r#"
+            No line matches needle.
+            [tree/bin is binary: it was searched up to its first NUL at most]
+        "#]]
+        .assert_eq(&text);
+        let text = ws.text("search", json!({ "pattern": "needle", "path": "tree" })).await;
+        assert_eq!(text, "No line matches needle.\n");
+        for glob in ["../*", "/base/ws/*.rs", "a/../b"] {
+            let error = ws.error("glob", json!({ "pattern": glob })).await;
+            assert!(error.contains("name that folder as `path`"), "{error}");
+            let globs = json!({ "pattern": "x", "globs": [format!("!{glob}")] });
+            let error = ws.error("search", globs).await;
+            assert!(error.contains("name that folder as `path`"), "{error}");
+        }
+        // A folder that nobody can look into by its path, not even root.
+        let mut folder = openat(CWD, ws.roots.cwd(), OFlags::PATH, Mode::empty()).unwrap();
+        for _ in 0..17 {
+            let name = "d".repeat(250);
+            mkdirat(&folder, &name, Mode::RWXU).unwrap();
+            folder = openat(&folder, &name, OFlags::PATH, Mode::empty()).unwrap();
+        }
+        for (tool, arguments) in
+            [("search", json!({ "pattern": "absent" })), ("glob", json!({ "pattern": "absent" }))]
+        {
+            let text = ws.text(tool, arguments).await;
+            let note = text.lines().last().unwrap();
+            assert!(note.starts_with("[not looked into: ddd"), "{text}");
+            assert!(note.ends_with("File name too long (os error 36)]"), "{text}");
+        }
+    }
+
+    /// What `read` shows of a file, `search` finds in it.
+    #[tokio::test]
+    async fn texts_in_other_encodings_are_searched() {
+        let ws = Workspace::new(&[]);
+        ws.put("latin.txt", b"one\nStra\xdfe und Br\xfccke\n");
+        let utf16: Vec<u8> =
+            "\u{feff}a\nStraße\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        ws.put("utf16.txt", &utf16);
+        ws.put("utf8.txt", "Straße\n");
+        ws.put("large.txt", [&b"x\n".repeat(50_000)[..], b"Stra\xdfe\n"].concat());
+        ws.put("damaged.txt", ["grün blau weiß Straße ".as_bytes(), b"\xe9\n"].concat());
+        for pattern in ["Straße", "Stra.e", "(?i)STRASSE|straße"] {
+            let text = ws.text("search", json!({ "pattern": pattern, "path": "." })).await;
+            let expected = "\
+damaged.txt:1: grün blau weiß Straße \u{fffd}
+large.txt:50001: Straße
+latin.txt:2: Straße und Brücke
+utf16.txt:2: Straße
+utf8.txt:1: Straße
+[in no encoding that can be told, so that only ASCII was sought there: 1 file]
+";
+            assert_eq!(text, expected, "{pattern}");
+        }
+        // An ASCII pattern finds the same lines, and shows them as they are.
+        let text = ws.text("search", json!({ "pattern": "Br.?cke|one", "context": 1 })).await;
+        assert!(text.starts_with("latin.txt:1: one\nlatin.txt:2: Straße und Brücke\n["), "{text}");
+        let text = ws.text("search", json!({ "pattern": "und", "path": "latin.txt" })).await;
+        assert_eq!(text, "latin.txt:2: Straße und Brücke\n");
+        let text = ws.text("search", json!({ "pattern": "a", "path": "utf16.txt" })).await;
+        assert_eq!(text, "utf16.txt:1: a\nutf16.txt:2: Straße\n");
     }
 
     #[tokio::test]

@@ -77,21 +77,32 @@ impl Target {
     /// Checks that the model has seen this content of the file.
     ///
     /// # Errors
-    /// `Failed` when it has not, or when the file has changed since.
-    pub(crate) fn require_seen(&self, hash: ContentHash) -> Result<(), ToolFailure> {
+    /// `Failed` when it has not, or when the file has changed since: with what has, as far as what
+    /// it saw is remembered.
+    pub(crate) fn require_seen(&self, now: &Snapshot) -> Result<(), ToolFailure> {
         // The log can only name a path that is UTF-8.
         if self.path.to_str().is_none() {
             return Ok(());
         }
-        let why = match self.world.observed.get(&self.path) {
-            Some(seen) if *seen == hash.to_hex() => return Ok(()),
-            Some(_) => "has changed since you last read or changed it",
-            None => "has not been read in this session",
+        let (why, seen) = match self.world.observed.get(&self.path) {
+            Some(seen) if *seen == now.hash.to_hex() => return Ok(()),
+            Some(seen) => {
+                ("has changed since you last read or changed it", self.world.texts.get(seen))
+            }
+            None => ("has not been read in this session", None),
         };
-        Err(ToolFailure::failed(format!(
-            "{} {why}. Read it before you change it. The file is unchanged.",
-            self.shown
-        )))
+        let mut message =
+            format!("{} {why}. Read it before you change it. The file is unchanged.", self.shown);
+        message
+            .push_str(&seen.and_then(|seen| self.changed(&seen, &now.bytes)).unwrap_or_default());
+        Err(ToolFailure::failed(message))
+    }
+
+    /// What has changed between two contents of the file, in words and as a diff that has a limit.
+    fn changed(&self, before: &[u8], now: &[u8]) -> Option<String> {
+        let (before, now) = (Text::parse(before).ok()?, Text::parse(now).ok()?);
+        let change = Change::between(&self.path, &before.body, &now.body);
+        Some(format!(" What has changed in it:\n{}", fenced("diff", &change.unified)))
     }
 
     /// The model knows this content of the file from here on.
@@ -155,13 +166,9 @@ impl Target {
         let mut failure = self.failure(&error);
         if matches!(error, FileError::Stale(_) | FileError::Moved(_))
             && let Ok(now) = self.files().read(&self.path, base.len() as u64 + MAX_GROWN_BYTES)
-            && let (Ok(base), Ok(now)) = (Text::parse(base), Text::parse(&now))
+            && let Some(changed) = self.changed(base, &now)
         {
-            let change = Change::between(&self.path, &base.body, &now.body);
-            failure.message.push_str(&format!(
-                " What has changed in it:\n{}",
-                fenced("diff", &change.unified)
-            ));
+            failure.message.push_str(&changed);
         }
         Err(failure)
     }
@@ -227,10 +234,29 @@ impl Target {
         }
     }
 
+    /// Checks that a folder is there.
+    ///
+    /// # Errors
+    /// `Failed` when nothing is, or something else.
+    pub(crate) fn require_folder(&self) -> Result<(), ToolFailure> {
+        self.require_present()?;
+        if self.path.is_dir() { Ok(()) } else { Err(self.no_folder()) }
+    }
+
+    /// What it means that something else than a folder is there.
+    pub(crate) fn no_folder(&self) -> ToolFailure {
+        ToolFailure::failed(format!("{} is not a folder. Use `read` for a file.", self.shown))
+    }
+
     /// What a file error means to the model.
     pub(crate) fn failure(&self, error: &FileError) -> ToolFailure {
         let hint = match error {
             FileError::NotFound(_) => self.similar_names(),
+            FileError::Folder(path) if self.roots().placeholders().contains(path) => {
+                " It only keeps that name from being taken while a confined command runs, and goes \
+                 with the last one."
+                    .to_owned()
+            }
             FileError::Folder(_) => " Use `list` to see what is in it.".to_owned(),
             FileError::Stale(_)
             | FileError::Exists(_)

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::file_tool::FileWorld;
+use crate::seen::SeenTexts;
 
 /// `base/ws` is the workspace; `base/outside` and `base/ws-evil` are not.
 pub(crate) struct Workspace {
@@ -24,6 +25,7 @@ pub(crate) struct Workspace {
     pub(crate) roots: Arc<Roots>,
     /// What the model of this workspace has seen, as a session's log would have it.
     observed: Mutex<Observed>,
+    texts: Arc<SeenTexts>,
     /// Whether it has seen only that. Otherwise it has seen every file as it is when it is changed.
     pub(crate) forgets: bool,
 }
@@ -36,7 +38,8 @@ impl Workspace {
             fs_err::create_dir(base.join(folder)).unwrap();
         }
         let roots = Arc::new(Roots::new(base.join("ws"), Vec::new()));
-        let workspace = Self { _dir: dir, base, roots, observed: Mutex::default(), forgets: false };
+        let (observed, texts) = (Mutex::default(), Arc::default());
+        let workspace = Self { _dir: dir, base, roots, observed, texts, forgets: false };
         for (path, text) in files {
             workspace.put(path, text);
         }
@@ -44,7 +47,8 @@ impl Workspace {
     }
 
     pub(crate) fn world(&self) -> FileWorld {
-        FileWorld::new(Arc::clone(&self.roots), Arc::new(LocalFiles))
+        let texts = Arc::clone(&self.texts);
+        FileWorld { texts, ..FileWorld::new(Arc::clone(&self.roots), Arc::new(LocalFiles)) }
     }
 
     /// A path below the workspace.
@@ -78,7 +82,7 @@ impl Workspace {
     }
 
     async fn tool(&self, name: &str) -> Arc<dyn Tool> {
-        let tools = file_tools(Arc::clone(&self.roots)).await;
+        let tools = file_tools(Arc::clone(&self.roots), Arc::clone(&self.texts)).await;
         tools.into_iter().find(|tool| tool.spec().name == name).unwrap()
     }
 
@@ -150,9 +154,10 @@ impl Workspace {
 }
 
 /// The file tools, as the rows of a session contribute them.
-pub(crate) async fn file_tools(roots: Arc<Roots>) -> Vec<Arc<dyn Tool>> {
+pub(crate) async fn file_tools(roots: Arc<Roots>, texts: Arc<SeenTexts>) -> Vec<Arc<dyn Tool>> {
     let scope = Scope::root("session", crate::plugins(Plugins::new()), TaskSet::new());
     scope.provide("roots", roots).await;
+    scope.provide("texts", texts).await;
     scope.provide::<dyn BlobStore>("blobs", Arc::new(MemoryStore::new())).await;
     let rows = [
         "local-files",

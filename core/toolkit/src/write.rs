@@ -80,7 +80,7 @@ fn prepare(target: &mut Target, content: String) -> Result<PlannedWrite, ToolFai
         Err(FileError::NotFound(_)) => return prepare_new(target, content),
         Err(error) => return Err(target.failure(&error)),
     };
-    target.require_seen(snapshot.hash)?;
+    target.require_seen(&snapshot)?;
     let old = Text::parse(&snapshot.bytes).map_err(|why| {
         ToolFailure::failed(format!(
             "{} cannot be replaced: {why}. Remove it first if it really has to go.",

@@ -37,7 +37,7 @@ pub use local::LocalFiles;
 pub use mark::FileMark;
 pub use text::{NotText, Text, Unencodable, looks_binary};
 
-pub(crate) use open::{is_reached_without_links, open_listed};
+pub(crate) use open::{is_reached_without_links, open_listed, open_regular};
 pub(crate) use read::read;
 
 /// The files that a session works on. A provider may hold other text than the disk (the unsaved
@@ -101,8 +101,7 @@ pub trait Files: Send + Sync + 'static {
     /// Makes the folders that are missing above it.
     ///
     /// # Errors
-    /// As [`Files::write`]; the file still has its old name then. Both names must be on one file
-    /// system.
+    /// As [`Files::write`]; the file still has its old name then.
     fn rename(
         &self,
         path: &Path,

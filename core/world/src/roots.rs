@@ -5,7 +5,7 @@
 //! is no lexical fallback: what cannot be resolved is an error. Later opens of a resolved path
 //! follow no link at all (`files`), so the place that was judged is the place that is used.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -25,6 +25,8 @@ pub struct Roots {
     excluded: Vec<PathBuf>,
     /// Where results lie that were too large for the model to be shown whole.
     results: Option<PathBuf>,
+    /// Where the placeholders of confined commands are on record.
+    records: Option<PathBuf>,
 }
 
 /// Where a resolved path stands.
@@ -82,7 +84,7 @@ pub enum ResolveError {
 impl Roots {
     /// Roots from canonical, absolute folders.
     pub fn new(cwd: PathBuf, extra: Vec<PathBuf>) -> Self {
-        Self { cwd, extra, excluded: Vec::new(), results: None }
+        Self { cwd, extra, excluded: Vec::new(), results: None, records: None }
     }
 
     /// Takes absolute folders out of the roots again, wherever they lie: Bridle's own home and
@@ -99,6 +101,18 @@ impl Roots {
     pub fn with_results(mut self, folder: PathBuf) -> Self {
         self.results = Some(follow(&folder).unwrap_or(folder));
         self
+    }
+
+    /// Names the folder in which the placeholders of confined commands are on record.
+    pub fn with_records(mut self, folder: PathBuf) -> Self {
+        self.records = Some(folder);
+        self
+    }
+
+    /// The empty folders that stand only while confined commands run, to keep names from being taken.
+    /// Blocks.
+    pub fn placeholders(&self) -> HashSet<PathBuf> {
+        self.records.as_deref().map(crate::sandbox::standing).unwrap_or_default()
     }
 
     /// Whether a resolved path is that of a kept result: a file named by a SHA-256 in a folder

@@ -32,7 +32,7 @@ mod view;
 pub use aside::PutAside;
 pub use canary::Sandbox;
 pub use lookout::Lookout;
-pub use placeholders::remove_abandoned;
+pub use placeholders::{remove_abandoned, standing};
 pub use policy::{Access, Denial, MAX_DENIALS, Network, Policy, Tier, Verdict};
 pub use protected::{LookError, Protected};
 pub use seatbelt::{NotUtf8, profile};

@@ -6,6 +6,7 @@
 //! the order of their paths.
 
 mod content;
+mod file;
 mod names;
 mod rules;
 mod survey;
@@ -18,6 +19,9 @@ use std::time::Duration;
 pub use content::{ContentFound, ContentQuery, Hit, Pattern, search_content};
 pub use names::{NamesFound, NamesQuery, search_names};
 pub use survey::{Survey, survey};
+pub use walk::PassedOver;
+
+use crate::files::FileError;
 
 /// How long one search goes on.
 const MAX_TIME: Duration = Duration::from_secs(20);
@@ -34,9 +38,12 @@ pub enum SearchError {
     /// The pattern is no regular expression, or needs more than one line.
     #[error("the pattern cannot be used: {0}")]
     Pattern(String),
-    /// The glob is malformed.
+    /// The glob is malformed, or leads out of the folder.
     #[error("the glob cannot be used: {0}")]
     Glob(String),
+    /// What is to be searched is neither a folder nor a file that can be read.
+    #[error(transparent)]
+    Place(FileError),
     /// The token was cancelled.
     #[error("the search was cancelled")]
     Cancelled,

@@ -219,6 +219,33 @@ async fn what_was_moved_away_is_never_removed_when_it_cannot_come_back() {
     }
 }
 
+/// What was written through one name of a file is the session's own under its other names.
+#[tokio::test]
+async fn a_file_with_two_names_is_undone_under_both() {
+    let edits = json!([{ "old_text": "new", "new_text": "newest" }]);
+    let work = [
+        Answer::new().tool_call("shell", json!({ "command": "echo new > a.txt" })),
+        Answer::new().tool_call("read", json!({ "path": "a.txt" })),
+        Answer::new().tool_call("edit", json!({ "path": "a.txt", "edits": edits })),
+        Answer::new().text("done"),
+    ];
+    let scene = Scene::new(Script::new().rule("please change", work)).await;
+    let first = scene.place.write("a.txt", "old\n");
+    fs_err::hard_link(&first, first.with_file_name("b.txt")).unwrap();
+    let (mut client, session) = scene.session().await;
+    client.set_permission(Permission::Allow);
+    client.prompt(&session, "please change").await.ok();
+    client.finish(&scene.place).await;
+    assert_eq!(scene.place.read("b.txt"), "newest\n");
+    let shown = sessions(&scene, &["restore", &session]).await;
+    assert_eq!(shown.code, 0, "{}", shown.out);
+    assert_eq!(shown.out.matches("restore    ").count(), 2, "{}", shown.out);
+    let undone = sessions(&scene, &["restore", &session, "--yes"]).await;
+    assert_eq!(undone.code, 0, "{}", undone.out);
+    let texts = ["a.txt", "b.txt"].map(|name| scene.place.read(name));
+    assert_eq!(texts, ["old\n", "old\n"]);
+}
+
 /// What a command changed in the workspace is shown and undone like what a tool changed.
 #[tokio::test]
 async fn what_commands_of_a_turn_changed_is_undone() {

@@ -5,7 +5,7 @@
 //! otherwise. What a turn made is removed last, and only when everything else can be put back: it may
 //! be where that has gone. It knows nothing of git and touches none of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,36 @@ struct Undo<'a> {
     left: Option<&'a str>,
 }
 
+/// What the session left in files under any of their names: what is written through one hard link is in
+/// the others as well.
+struct Names<'a>(HashMap<(u64, u64), Vec<&'a str>>);
+
+impl<'a> Names<'a> {
+    fn of(undos: &[Undo<'a>]) -> Self {
+        let mut names: HashMap<_, Vec<_>> = HashMap::new();
+        for undo in undos {
+            if let (Some(file), Some(left)) = (linked(undo.path), undo.left) {
+                names.entry(file).or_default().push(left);
+            }
+        }
+        Self(names)
+    }
+
+    /// Whether the session left a file with this hash under another of its names.
+    fn left(&self, path: &Path, hash: Option<&str>) -> bool {
+        let left = linked(path).and_then(|file| self.0.get(&file));
+        left.is_some_and(|left| left.iter().any(|left| Some(*left) == hash))
+    }
+}
+
+/// Which file it is that has more names than this.
+fn linked(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let found = fs_err::symlink_metadata(path).ok()?;
+    (found.is_file() && found.nlink() > 1).then(|| (found.dev(), found.ino()))
+}
+
 /// What undoing comes to.
 enum Step {
     /// It is so already.
@@ -82,11 +112,12 @@ pub(super) fn run(store: &FileStore, arguments: &Arguments) -> anyhow::Result<Ex
     if undos.is_empty() {
         writeln!(out, "no tool changed files in turn {} or later", turn.0)?;
     }
+    let names = Names::of(&undos);
     let (made, others): (Vec<_>, Vec<_>) =
         undos.iter().partition(|undo| *undo.before == FileBefore::Absent);
     let (mut exit, mut is_lost) = (Exit::Done, false);
     for undo in others.into_iter().chain(made) {
-        let step = match undo.step(store, arguments.force)? {
+        let step = match undo.step(store, &names, arguments.force)? {
             Step::Remove if is_lost && !arguments.force => Step::Lost(MAY_BE_IT.to_owned()),
             step => step,
         };
@@ -155,7 +186,7 @@ fn since(session: &Session, first: TurnNumber) -> (Vec<Undo<'_>>, usize) {
 }
 
 impl Undo<'_> {
-    fn step(&self, store: &FileStore, force: bool) -> anyhow::Result<Step> {
+    fn step(&self, store: &FileStore, names: &Names<'_>, force: bool) -> anyhow::Result<Step> {
         let wanted = match self.before {
             FileBefore::Absent => None,
             FileBefore::Unkept { reason } => {
@@ -172,7 +203,8 @@ impl Undo<'_> {
             return Ok(Step::Nothing);
         }
         let hash = now.as_deref().map(|bytes| ContentHash::of(bytes).to_hex());
-        if hash.as_deref() != self.left && !force {
+        let is_ours = hash.as_deref() == self.left || names.left(self.path, hash.as_deref());
+        if !is_ours && !force {
             return Ok(Step::Foreign);
         }
         Ok(wanted.map_or(Step::Remove, Step::Write))

@@ -1,6 +1,6 @@
 //! `[sandbox]`: how commands are confined.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use bridle_world::sandbox::Tier;
 use toml::Spanned;
@@ -31,6 +31,14 @@ impl Reader<'_> {
         for folder in folders {
             let start = folder.span().start;
             match folder.get_ref().as_str() {
+                Some(path)
+                    if Path::new(path).components().all(|part| part == Component::RootDir) =>
+                {
+                    self.problem(
+                        start,
+                        "`writable` names the whole machine, ignored; name folders",
+                    );
+                }
                 Some(path) if Path::new(path).is_absolute() => {
                     self.entry(start, Setting::Writable(path.into()));
                 }

@@ -39,13 +39,14 @@ fn every_key_is_read_with_its_line() {
 #[test]
 fn a_sandbox_takes_absolute_folders_and_known_tiers() {
     check(
-        "[sandbox]\nat_most = \"landlock\"\nwritable = [\"/cache\", \"relative\", 3]\n",
+        "[sandbox]\nat_most = \"landlock\"\nwritable = [\"/cache\", \"relative\", 3, \"/./\"]\n",
         FileKind::Config,
         &expect![[r#"
             SandboxTier(Landlock) from c.toml:2
             Writable("/cache") from c.toml:3
             ! c.toml:3: `writable` must be a list of absolute folders; ignored
             ! c.toml:3: `writable` must be a list of absolute folders; ignored
+            ! c.toml:3: `writable` names the whole machine, ignored; name folders
         "#]],
     );
     check(

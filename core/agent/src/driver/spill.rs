@@ -18,6 +18,9 @@ pub const RESULT_LIMIT: usize = 64 * 1024;
 /// How much of its beginning is in the preview of a larger one, in bytes.
 const PREVIEW_HEAD: usize = 4 * 1024;
 
+/// A line of so many bytes is one that `read` does not show whole.
+const LONG_LINE: usize = 4 * 1024;
+
 /// How much of its end, where errors stand.
 const PREVIEW_TAIL: usize = 12 * 1024;
 
@@ -29,7 +32,9 @@ impl Driver {
         for part in &mut content {
             if let Content::Blob { blob, preview: text, .. } = part {
                 let path = blobs.as_ref().and_then(|blobs| blobs.path(blob));
-                *text = preview(text) + &place(blob, path);
+                *text = preview(text);
+                let place = place(blob, path, text);
+                text.push_str(&place);
             }
         }
         if content.is_empty() {
@@ -42,7 +47,8 @@ impl Driver {
         let mut preview = preview(&whole);
         let spilled = match self.keep_bytes(whole.into_bytes()).await {
             Ok((blob, path)) => {
-                preview.push_str(&place(&blob, path));
+                let place = place(&blob, path, &preview);
+                preview.push_str(&place);
                 Content::Blob { blob, mime_type: "text/plain".to_owned(), preview }
             }
             Err(why) => Content::text(format!(
@@ -54,13 +60,14 @@ impl Driver {
     }
 }
 
-/// Where the model finds all of a result.
-fn place(blob: &BlobRef, path: Option<PathBuf>) -> String {
+/// Where the model finds all of a result, and what gets it a part, going by how its ends look.
+fn place(blob: &BlobRef, path: Option<PathBuf>, ends: &str) -> String {
+    let part = match ends.lines().any(|line| line.len() >= LONG_LINE) {
+        false => "`read` what you need of it with start_line and end_line",
+        true => "It has lines too long for `read`: `search` in it shows what stands around a match",
+    };
     let place = match path {
-        Some(path) => format!(
-            "is in {}. `read` what you need of it with start_line and end_line",
-            path.display()
-        ),
+        Some(path) => format!("is in {}. {part}", path.display()),
         None => {
             "is kept with the session, where no tool can read it: ask for a smaller part".into()
         }

@@ -14,11 +14,12 @@ use async_trait::async_trait;
 use bridle_agent::{ContextInput, ContextSource, Observed};
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_world::Roots;
-use bridle_world::files::{ContentHash, FileError, Files};
+use bridle_world::files::{ContentHash, FileError, Files, LineLimits, LineWindow};
 
 use super::{add, wrap};
 use crate::edit::MAX_FILE_BYTES;
 use crate::file_tool::FileWorld;
+use crate::seen::SeenTexts;
 use crate::target::shown;
 
 /// The most files that are looked at before one step.
@@ -80,7 +81,7 @@ fn describe(
     looks.retain(|path, _| observed.contains_key(path));
     let mut changed = Vec::new();
     for (path, seen) in observed.iter().take(MAX_LOOKED_AT) {
-        match look(&*world.files, path, looks) {
+        match look(world, path, looks, seen) {
             Some(Look { hash: Some(now), .. }) if now == *seen => {}
             Some(_) => changed.push((path, "changed")),
             None => changed.push((path, "not there any more")),
@@ -101,8 +102,13 @@ fn describe(
     Some(wrap("file changes", &text))
 }
 
-/// `None` when nothing is there.
-fn look(files: &dyn Files, path: &Path, looks: &mut HashMap<PathBuf, Look>) -> Option<Look> {
+/// `None` when nothing is there. What still is as it was `seen` is remembered.
+fn look(
+    world: &FileWorld,
+    path: &Path,
+    looks: &mut HashMap<PathBuf, Look>,
+    seen: &str,
+) -> Option<Look> {
     let metadata = fs_err::symlink_metadata(path).ok();
     let signature = metadata.map(|metadata| Signature {
         inode: (metadata.dev(), metadata.ino()),
@@ -114,9 +120,16 @@ fn look(files: &dyn Files, path: &Path, looks: &mut HashMap<PathBuf, Look>) -> O
     if let Some(known) = known {
         return Some(known.clone());
     }
-    let hash = match files.read(path, MAX_FILE_BYTES) {
-        Ok(bytes) => Some(ContentHash::of(&bytes).to_hex()),
+    let hash = match world.files.read(path, MAX_FILE_BYTES) {
+        Ok(bytes) => {
+            let hash = ContentHash::of(&bytes).to_hex();
+            if hash == seen {
+                world.texts.keep(seen, bytes);
+            }
+            Some(hash)
+        }
         Err(FileError::NotFound(_)) => return None,
+        Err(FileError::TooLarge { .. }) => hash_of_large(&*world.files, path),
         Err(_) => None,
     };
     // What has no file yet is looked at every time.
@@ -126,6 +139,14 @@ fn look(files: &dyn Files, path: &Path, looks: &mut HashMap<PathBuf, Look>) -> O
     let look = Look { signature, hash };
     looks.insert(path.to_owned(), look.clone());
     Some(look)
+}
+
+/// The hash of a file that `read` goes through and nobody holds whole.
+fn hash_of_large(files: &dyn Files, path: &Path) -> Option<String> {
+    let limits = LineLimits { lines: 0, bytes: 0, line_bytes: 0 };
+    let window = LineWindow { first: 1, last: None, limits };
+    let lines = files.read_lines(path, &window, &|| false).ok()?.ok()?;
+    lines.hash.map(ContentHash::to_hex)
 }
 
 impl Signature {
@@ -139,14 +160,14 @@ pub(crate) struct FileChangesPlugin;
 impl Plugin for FileChangesPlugin {
     const NAME: &'static str = "file-changes";
     type Config = ();
-    type Needs = (Arc<Roots>, Arc<dyn Files>);
+    type Needs = (Arc<Roots>, Arc<dyn Files>, Arc<SeenTexts>);
 
     async fn activate(
         &self,
         (): (),
-        (roots, files): Self::Needs,
+        (roots, files, texts): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        add(setup, FileChanges::new(FileWorld::new(roots, files)))
+        add(setup, FileChanges::new(FileWorld { texts, ..FileWorld::new(roots, files) }))
     }
 }

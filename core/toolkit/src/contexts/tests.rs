@@ -106,6 +106,55 @@ async fn instructions_that_cannot_be_read_are_said() {
     assert!(text.contains("leaves the workspace") && !text.contains("secret"), "{text}");
 }
 
+/// A change of a file that was seen is refused with what somebody else has changed in it.
+#[tokio::test]
+async fn what_has_changed_since_is_shown_when_a_change_is_refused() {
+    use super::changes::FileChanges;
+    use serde_json::json;
+
+    let mut ws = Workspace::new(&[("a", "one\ntwo\nthree\n"), ("b", "x\n")]);
+    ws.forgets = true;
+    ws.run("read", json!({ "path": "a" })).await.unwrap();
+    let source = FileChanges::new(ws.world());
+    let now = ContextInput { observed: ws.observed(), ..now() };
+    assert_eq!(source.collect(&now).await, None);
+    ws.put("a", "one\n2\nthree\n");
+    let edits = json!([{ "old_text": "three", "new_text": "3" }]);
+    let patch = "*** Begin Patch\n*** Update File: a\n@@\n-three\n+3\n*** End Patch\n";
+    for (tool, arguments) in [
+        ("edit", json!({ "path": "a", "edits": edits })),
+        ("write", json!({ "path": "a", "content": "new" })),
+        ("apply_patch", json!({ "patch": patch })),
+    ] {
+        let error = ws.error(tool, arguments).await;
+        assert!(error.contains("has changed since you last read or changed it"), "{error}");
+        assert!(error.contains("What has changed in it:\n```diff\n"), "{error}");
+        assert!(error.contains("-two\n+2\n"), "{error}");
+    }
+    let error = ws.error("write", json!({ "path": "b", "content": "new" })).await;
+    assert!(error.contains("has not been read") && !error.contains("diff"), "{error}");
+}
+
+/// A file that is too large to be edited is compared as well.
+#[tokio::test]
+async fn a_large_file_that_is_as_it_was_is_not_told() {
+    use super::changes::FileChanges;
+    use serde_json::json;
+
+    let ws = Workspace::new(&[]);
+    let large = "line\n".repeat(4_000_000);
+    ws.run("write", json!({ "path": "written", "content": large })).await.unwrap();
+    ws.put("read", &large);
+    ws.run("read", json!({ "path": "read" })).await.unwrap();
+    let source = FileChanges::new(ws.world());
+    let now = ContextInput { observed: ws.observed(), ..now() };
+    assert_eq!(now.observed.len(), 2);
+    assert_eq!(source.collect(&now).await, None);
+    ws.put("read", large.replacen("line", "LINE", 1));
+    let text = source.collect(&now).await.unwrap();
+    assert!(text.ends_with("read (changed)\n</context>"), "{text}");
+}
+
 /// The model is told of a file that is not as it saw it, until it looks at it again.
 #[tokio::test]
 async fn outside_changes_are_told() {

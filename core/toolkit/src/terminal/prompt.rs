@@ -1,7 +1,8 @@
 //! How a shell on a terminal says that it is at its prompt, and how a command is typed to it.
 //!
 //! The prompt is a mark that holds a secret of the shell's own, so no output of a command passes for
-//! one. The mark is an operating system command, which a terminal does not show.
+//! one. The mark is an operating system command, which a terminal does not show. No command can take it
+//! away, or nobody would know any more when one has ended.
 
 /// The most bytes of a line that is typed: a terminal takes lines of up to 4095.
 pub(super) const LINE_LIMIT: usize = 4_000;
@@ -16,7 +17,8 @@ const CODE_DIGITS: usize = 3;
 pub(super) fn first_line(nonce: &str) -> Vec<u8> {
     let mark = format!("printf \"\\033]7797;{nonce};%d\\007\" \"$?\"");
     let line = format!(
-        "PS1= PS2= PROMPT_COMMAND='{mark}'; unset HISTFILE MAILCHECK TMOUT; set +o history +H\n"
+        "PS1= PS2=; readonly PROMPT_COMMAND='builtin {mark}'; unset HISTFILE MAILCHECK TMOUT; \
+         set +o history +H\n"
     );
     line.into_bytes()
 }

@@ -124,7 +124,7 @@ impl Process {
         let session = self.scope.child(name);
         let roots = Roots::new(self.path(""), Vec::new());
         session.provide("roots", Arc::new(roots)).await;
-        session.mount(["read", "edit", "write"].map(Row::new).into()).await;
+        session.mount(["seen-texts", "read", "edit", "write"].map(Row::new).into()).await;
         session
     }
 }

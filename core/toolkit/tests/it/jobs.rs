@@ -96,7 +96,7 @@ async fn a_job_runs_beside_the_turn_and_its_output_is_given_once() {
             notices.push(title);
         }
     }
-    let begun = format!("Runs on in the background: {command}");
+    let begun = format!("Runs in the background, as long as the session at most: {command}");
     assert_eq!(notices, [begun.as_str(), "A background command ended with code 4."]);
     let log = rig.closed().await;
     let expected = [

@@ -23,28 +23,29 @@ fn what_each_plugin_needs_and_provides() {
         .map(|info| format!("{}: {:?} -> {:?}\n", info.name, info.needs, info.provides))
         .collect();
     expect![[r#"
-        apply_patch: [Roots, Files] -> []
+        apply_patch: [Roots, Files, SeenTexts] -> []
         ask_user: [Header, Asker] -> []
         checkpoints: [Roots, Files] -> [FileKeeper]
-        delete: [Roots, Files] -> []
-        edit: [Roots, Files] -> []
+        delete: [Roots, Files, SeenTexts] -> []
+        edit: [Roots, Files, SeenTexts] -> []
         environment: [Roots, Files, Clock] -> []
         exit_plan_mode: [] -> []
-        file-changes: [Roots, Files] -> []
-        glob: [Roots, Files] -> []
+        file-changes: [Roots, Files, SeenTexts] -> []
+        glob: [Roots, Files, SeenTexts] -> []
         instructions: [Roots, Files] -> []
         jobs: [AgentHandle, Clock, BlobStore] -> [Jobs]
-        list: [Roots, Files] -> []
+        list: [Roots, Files, SeenTexts] -> []
         local-files: [] -> [Files]
-        move: [Roots, Files] -> []
+        move: [Roots, Files, SeenTexts] -> []
         read: [Roots, Files, BlobStore] -> []
         sandbox: [Roots, Processes] -> [CommandSandbox]
-        search: [Roots, Files] -> []
+        search: [Roots, Files, SeenTexts] -> []
+        seen-texts: [] -> [SeenTexts]
         shell: [Roots, Processes, BlobStore, Jobs, CommandSandbox] -> []
         system-prompt: [] -> []
         terminal: [Roots, Processes, CommandSandbox, Clock] -> []
         todo: [] -> []
-        write: [Roots, Files] -> []
+        write: [Roots, Files, SeenTexts] -> []
     "#]]
     .assert_eq(&table);
 }
@@ -61,6 +62,7 @@ async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
     process.mount(["local-files", "system-prompt"].map(Row::new).into()).await;
     let session = process.child("session");
     let rows = [
+        "seen-texts",
         "read",
         "list",
         "glob",

@@ -72,7 +72,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    pub(super) fn io(path: &Path, error: impl Into<io::Error>) -> Self {
+    pub(crate) fn io(path: &Path, error: impl Into<io::Error>) -> Self {
         let path = path.to_owned();
         let source: io::Error = error.into();
         // A resolved path holds no links, so one that is met was put there since.

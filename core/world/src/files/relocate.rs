@@ -3,9 +3,11 @@
 //! What turns out to be another file, or to hold something else than its version, is put back.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, OFlags, RenameFlags, linkat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat, linkat, renameat_with, unlinkat};
 use rustix::io::Errno;
 
 use super::FileError;
@@ -13,7 +15,7 @@ use super::read::Stamp;
 use super::replace::{Anchor, enter};
 use super::steps::took;
 use super::target::{Target, split, sync_folder};
-use super::temporary::{free_name, hold};
+use super::temporary::{Temporary, free_name, hold};
 
 /// Removes a file, if it still is as `stamp` says.
 pub(super) fn remove(path: &Path, stamp: &Stamp) -> Result<(), FileError> {
@@ -33,7 +35,8 @@ pub(super) fn remove(path: &Path, stamp: &Stamp) -> Result<(), FileError> {
     sync_folder(&target.folder).map_err(|e| target.failed(e))
 }
 
-/// Gives a file another name where nothing is, if it still is as `stamp` says.
+/// Gives a file another name where nothing is, if it still is as `stamp` says. To another file system
+/// it is copied, with its mode, owner and attributes, and then removed.
 pub(super) fn rename(
     path: &Path,
     stamp: &Stamp,
@@ -41,9 +44,9 @@ pub(super) fn rename(
     place: &Anchor,
 ) -> Result<(), FileError> {
     let target = Target::new(path, stamp)?;
-    let (mut file, _) = target.open(OFlags::RDONLY)?;
+    let (mut file, stat) = target.open(OFlags::RDONLY)?;
     target.check_mark(&mut file)?;
-    let failed = |error| FileError::io(to, error);
+    let failed = |error: std::io::Error| FileError::io(to, error);
     let (_, name) = split(to)?;
     let folder = enter(to, place)?;
     let moved = Target { path, folder, name: target.name, stamp };
@@ -51,20 +54,44 @@ pub(super) fn rename(
         // The file system does not know the flag; a link never replaces either.
         Err(Errno::INVAL | Errno::NOSYS) => {
             linkat(&target.folder, target.name, &moved.folder, name, AtFlags::empty())
-                .map_err(failed)?;
+                .map_err(|e| failed(e.into()))?;
             unlinkat(&target.folder, target.name, AtFlags::empty())
                 .map_err(|e| target.failed(e))?;
         }
-        result => result.map_err(failed)?,
+        Err(Errno::XDEV) => {
+            copy(&file, &stat, stamp, &moved.folder, name).map_err(failed)?;
+            // Until the old name is gone the copy is only that.
+            return remove(path, stamp).inspect_err(|_| {
+                unlinkat(&moved.folder, name, AtFlags::empty()).ok();
+            });
+        }
+        result => result.map_err(|e| failed(e.into()))?,
     }
     took("publish");
     if let Err(error) = moved.check_displaced(name) {
         let flags = RenameFlags::NOREPLACE;
-        renameat_with(&moved.folder, name, &target.folder, target.name, flags).map_err(failed)?;
+        renameat_with(&moved.folder, name, &target.folder, target.name, flags)
+            .map_err(|e| failed(e.into()))?;
         return Err(error);
     }
-    sync_folder(&moved.folder).map_err(failed)?;
+    sync_folder(&moved.folder).map_err(|e| failed(e.into()))?;
     sync_folder(&target.folder).map_err(|e| target.failed(e))
+}
+
+/// Puts a durable copy of a file where nothing is.
+fn copy(
+    file: &File,
+    stat: &Stat,
+    stamp: &Stamp,
+    folder: &OwnedFd,
+    name: &OsStr,
+) -> std::io::Result<()> {
+    let mut temporary = Temporary::new(folder, name, Mode::RUSR | Mode::WUSR)?;
+    temporary.write(&stamp.content)?;
+    temporary.take_after(file, stat)?;
+    temporary.sync()?;
+    temporary.publish_new()?;
+    Ok(sync_folder(folder)?)
 }
 
 fn move_name(target: &Target<'_>, aside: &OsStr) -> Result<(), FileError> {
@@ -111,6 +138,39 @@ mod tests {
         rename(&path, &stamp(&path), &to, &anchor(&to).unwrap()).unwrap();
         assert!(!path.exists());
         assert_eq!(fs_err::read(&to).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_file_is_moved_to_another_file_system_with_all_it_has() {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let (_dir, base) = folder();
+        let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
+        if other.path().metadata().unwrap().dev() == base.metadata().unwrap().dev() {
+            println!("there is one file system only");
+            return;
+        }
+        let (path, to) = (base.join("file"), other.path().join("new/file"));
+        rustix::fs::chmod(&path, rustix::fs::Mode::from_raw_mode(0o750)).unwrap();
+        rename(&path, &stamp(&path), &to, &anchor(&to).unwrap()).unwrap();
+        assert!(!path.exists());
+        assert_eq!(fs_err::read(&to).unwrap(), b"old");
+        assert_eq!(fs_err::metadata(&to).unwrap().mode() & 0o7777, 0o750);
+        // What is there is replaced there no more than elsewhere, and what changed stays.
+        fs_err::write(&path, "another").unwrap();
+        let place = anchor(&other.path().join("late")).unwrap();
+        let (late, before) = (other.path().join("late"), stamp(&path));
+        fs_err::write(&late, "theirs").unwrap();
+        let error = rename(&path, &before, &late, &place).unwrap_err();
+        assert!(matches!(error, FileError::Exists(_)), "{error}");
+        let (free, theirs) = (other.path().join("free"), path.clone());
+        let place = anchor(&free).unwrap();
+        steps::at("publish", move || fs_err::write(&theirs, "at the last moment").unwrap());
+        let error = rename(&path, &before, &free, &place).unwrap_err();
+        assert!(matches!(error, FileError::Stale(_)), "{error}");
+        assert!(!free.exists());
+        assert_eq!(fs_err::read(&path).unwrap(), b"at the last moment");
+        assert_eq!(fs_err::read(&late).unwrap(), b"theirs");
     }
 
     #[test]

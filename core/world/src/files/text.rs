@@ -7,11 +7,16 @@
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::WINDOWS_1252;
 
 /// The byte order marks.
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
 const UTF_16_LE_MARK: &[u8] = b"\xff\xfe";
 const UTF_16_BE_MARK: &[u8] = b"\xfe\xff";
+/// So many letters in a row that are not ASCII are not from a western word.
+const ODD_RUN: usize = 3;
+/// So many of them make a guess good.
+const ENOUGH_ACCENTS: usize = 24;
 /// A NUL within this many bytes from the start makes a file binary.
 pub(super) const BINARY_PROBE_BYTES: usize = 8 * 1024;
 
@@ -149,7 +154,8 @@ fn decode_utf16(bytes: &[u8], encoding: Encoding) -> Option<String> {
 }
 
 /// The encoding that the bytes most likely have, if they come back from it unchanged. Text that is
-/// UTF-8 but for a few damaged places is not taken for another encoding.
+/// UTF-8 but for a few damaged places is not taken for another encoding, and what says too little
+/// for a guess is taken for the most frequent one.
 fn guess(bytes: &[u8]) -> Option<(&'static encoding_rs::Encoding, String)> {
     let (mut characters, mut damaged) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {
@@ -161,10 +167,37 @@ fn guess(bytes: &[u8]) -> Option<(&'static encoding_rs::Encoding, String)> {
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
-    let encoding = detector.guess(None, Utf8Detection::Deny);
+    let encoding = match says_enough(bytes) {
+        true => detector.guess(None, Utf8Detection::Deny),
+        false => WINDOWS_1252,
+    };
     let body = encoding.decode_without_bom_handling_and_without_replacement(bytes)?.into_owned();
     let same = encode(encoding, &body).is_ok_and(|encoded| encoded == bytes);
     same.then_some((encoding, body))
+}
+
+/// Whether bytes speak against western text with a few accents. The detector counts how frequent
+/// pairs of characters are, and guesses wildly with so few of them.
+fn says_enough(bytes: &[u8]) -> bool {
+    let (western, _) = WINDOWS_1252.decode_without_bom_handling(bytes);
+    let mut run = 0_usize;
+    let (mut accents, mut before, mut symbol_in_word) = (0_usize, ' ', false);
+    for c in western.chars() {
+        run = if c.is_ascii() { 0 } else { run + 1 };
+        accents += usize::from(!c.is_ascii());
+        // A word of other letters, or a byte that is none there.
+        if run >= ODD_RUN || ('\u{80}'..='\u{9f}').contains(&c) {
+            return true;
+        }
+        if symbol_in_word && c.is_alphabetic() {
+            return true;
+        }
+        // The first half of what western text uses lies above Latin-1: quotes, dashes, the euro.
+        symbol_in_word =
+            ('\u{a1}'..='\u{bf}').contains(&c) && !c.is_alphabetic() && before.is_alphabetic();
+        before = c;
+    }
+    accents >= ENOUGH_ACCENTS
 }
 
 /// The character that cannot be encoded on failure.
@@ -227,6 +260,37 @@ mod tests {
             assert_eq!(text.with_body(body).unwrap(), bytes);
             let error = text.with_body("a😀").unwrap_err();
             assert_eq!((error.encoding, error.character), (label, '😀').clone());
+        }
+    }
+
+    /// A short text with a few accents is western, whatever else its bytes could be; with more to go
+    /// by, every text is what it is.
+    #[test]
+    fn short_texts_are_western_unless_their_bytes_speak_against_it() {
+        for (label, body) in [
+            ("windows-1252", "größer"),
+            ("windows-1252", "grün"),
+            ("windows-1252", "élève"),
+            ("windows-1252", "# Café crème\n"),
+            ("windows-1252", "name = \"Müller\"\n"),
+            ("windows-1252", "Größe: 3 µm ± 5 %\n"),
+            ("windows-1252", "¿Qué tal, señor? «Bien»\n"),
+            ("windows-1252", "l’été à la plage – 5 €\n"),
+            ("windows-1252", "smörgåsbord på ön\n"),
+            ("windows-1251", "Привет, мир\n"),
+            ("windows-1253", "Καλημέρα κόσμε\n"),
+            ("Shift_JIS", "これはテストです\n"),
+            ("Big5", "你好，世界\n"),
+            ("GBK", "你好，世界\n"),
+            ("EUC-KR", "안녕하세요 세계\n"),
+            ("ISO-8859-2", "zażółć gęślą jaźń\n"),
+        ] {
+            let encoding = encoding_rs::Encoding::for_label(label.as_bytes()).unwrap();
+            let (bytes, _, lost) = encoding.encode(body);
+            assert!(!lost, "{body}");
+            let text = Text::parse(&bytes).unwrap();
+            assert_eq!((text.body.as_ref(), text.encoding()), (body, Some(label)));
+            assert_eq!(text.with_body(body).unwrap(), *bytes);
         }
     }
 

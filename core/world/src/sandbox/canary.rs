@@ -4,7 +4,10 @@
 //! they are used. So the strongest walls are tried first, with a command that must be able to write
 //! in one place and must not in another, and what went wrong is kept in words.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::confine::{Confinement, Walls};
 use super::{Access, Network, Policy, Protected, Tier};
@@ -12,6 +15,13 @@ use crate::process::Processes;
 
 /// Writes to both places; only the first may appear.
 const COMMAND: &str = "echo inside >allowed/file; echo outside >refused/file; exit 0";
+
+/// What the names of the folders of canaries begin with.
+const PREFIX: &str = "bridle-canary-";
+/// How old such a folder must be to belong to nobody any more: a canary takes some milliseconds.
+const LEFT_AFTER: Duration = Duration::from_secs(3600);
+/// The most entries of the temporary folder that are looked at for leftovers.
+const MAX_SWEPT: usize = 10_000;
 
 /// What can be enforced on this machine, and why not more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +104,14 @@ struct Place(PathBuf);
 
 impl Place {
     fn new() -> std::io::Result<Self> {
-        let folder = fs_err::canonicalize(std::env::temp_dir())?;
-        let name = format!("bridle-canary-{}-{:x}", std::process::id(), fastrand::u64(..));
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// Also removes those of processes that were killed.
+    fn within(folder: &Path) -> std::io::Result<Self> {
+        let folder = fs_err::canonicalize(folder)?;
+        sweep(&folder);
+        let name = format!("{PREFIX}{}-{:x}", std::process::id(), fastrand::u64(..));
         let place = Self(folder.join(name));
         for path in [place.0.clone(), place.0.join("allowed"), place.0.join("refused")] {
             make_private(&path)?;
@@ -106,11 +122,53 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A leftover in the temporary folder harms nobody.
+        // A later canary tries again.
         fs_err::remove_dir_all(&self.0).ok();
     }
 }
 
 fn make_private(path: &Path) -> std::io::Result<()> {
     Ok(rustix::fs::mkdir(path, rustix::fs::Mode::RWXU)?)
+}
+
+/// Removes the folders of our own canaries that were killed. What cannot be removed stays.
+fn sweep(folder: &Path) {
+    let Ok(entries) = fs_err::read_dir(folder) else { return };
+    for entry in entries.take(MAX_SWEPT).flatten() {
+        let is_one = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+        let left = |found: &std::fs::Metadata| {
+            found.is_dir()
+                && found.uid() == rustix::process::geteuid().as_raw()
+                && found.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > LEFT_AFTER))
+        };
+        if is_one && fs_err::symlink_metadata(entry.path()).is_ok_and(|found| left(&found)) {
+            fs_err::remove_dir_all(entry.path()).ok();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::FileTimes;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_what_may_be_in_use_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["bridle-canary-1-old", "bridle-canary-2-new", "another-old"];
+        for name in names {
+            fs_err::create_dir_all(folder.path().join(name).join("allowed")).unwrap();
+        }
+        for name in ["bridle-canary-1-old", "another-old"] {
+            let long_ago = SystemTime::now() - 2 * LEFT_AFTER;
+            let opened = fs_err::File::open(folder.path().join(name)).unwrap();
+            opened.file().set_times(FileTimes::new().set_modified(long_ago)).unwrap();
+        }
+        let place = Place::within(folder.path()).unwrap();
+        let left: Vec<_> = names.iter().filter(|name| folder.path().join(name).exists()).collect();
+        assert_eq!(left, [&names[1], &names[2]]);
+        assert!(place.0.join("allowed").is_dir());
+    }
 }

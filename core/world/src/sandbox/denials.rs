@@ -17,9 +17,10 @@ use rustix::fs::{Access as Ask, AtFlags, CWD, Mode, OFlags, StatxAttributes, Sta
 use rustix::io::Errno;
 
 use super::confine::Confinement;
-use super::filter::{CHANGES, Change, PathArgument, REACHES, Reach};
+use super::filter::{Change, PathArgument, REACHES, Reach, ToldBy};
 use super::listener::{Answer, Listener};
 use super::network::{self, MAX_ADDRESS};
+use super::placeholders::is_empty_folder;
 use super::policy::{Access, Denial, MAX_DENIALS};
 use super::protected::matters;
 use crate::protected_names::protected_name;
@@ -58,9 +59,7 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
             }
             return Answer::GoOn;
         }
-        let Some(change) = CHANGES.iter().find(|it| it.number == i64::from(call.data.nr)) else {
-            return Answer::GoOn;
-        };
+        let Some(change) = Change::by(i64::from(call.data.nr)) else { return Answer::GoOn };
         // Landlock knows nothing of what is noted of a file.
         if change.is_of_metadata() && self.confinement.namespaces().is_none() {
             return Answer::GoOn;
@@ -89,7 +88,7 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
                 return Answer::Pretend;
             }
             let in_vain = match needs(change, *argument) {
-                _ if removes_folder => !is_empty(&path),
+                _ if removes_folder => !is_empty_folder(&path),
                 Needs::Something => !exists(&path),
                 Needs::Nothing => exists(&path),
                 Needs::Either => false,
@@ -140,7 +139,7 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
         is_in_root
             && self.confinement.has_placeholders()
             && policy.protected.absent.iter().any(|it| it == path)
-            && is_empty(path)
+            && is_empty_folder(path)
     }
 
     /// Whether the policy, and not what the file system says anyway, is in the way of a change.
@@ -190,6 +189,7 @@ fn needs(change: &Change, argument: PathArgument) -> Needs {
         libc::SYS_mknodat,
         libc::SYS_linkat,
         libc::SYS_symlinkat,
+        libc::SYS_bind,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_mkdir,
         #[cfg(target_arch = "x86_64")]
@@ -231,8 +231,17 @@ fn creates(change: &Change, call: &seccomp_notif, argument: PathArgument) -> boo
 
 /// The place that an argument means: absolute, with its folder resolved and its last part as it is.
 fn path_of(call: &seccomp_notif, argument: PathArgument) -> Result<PathBuf, Errno> {
-    let address = call.data.args.get(argument.path).ok_or(Errno::INVAL)?;
-    let mut path = PathBuf::from(text(call.pid, *address).ok_or(Errno::FAULT)?);
+    let value = *call.data.args.get(argument.path).ok_or(Errno::INVAL)?;
+    let told = match argument.told_by {
+        ToldBy::Text => text(call.pid, value).ok_or(Errno::FAULT)?,
+        ToldBy::Descriptor => {
+            let path = link(&format!("/proc/{}/fd/{}", call.pid, value as i32))?;
+            // What has no place in the file system is called otherwise.
+            return if path.is_absolute() { Ok(path) } else { Err(Errno::BADF) };
+        }
+        ToldBy::Address => socket_path(call, argument).ok_or(Errno::INVAL)?,
+    };
+    let mut path = PathBuf::from(told);
     if path.is_relative() {
         let folder = match argument.folder.and_then(|place| call.data.args.get(place)) {
             Some(number) if *number as i32 != libc::AT_FDCWD => {
@@ -248,6 +257,19 @@ fn path_of(call: &seccomp_notif, argument: PathArgument) -> Result<PathBuf, Errn
         Some(Err(Errno::NAMETOOLONG)) => Err(Errno::NAMETOOLONG),
         _ => Ok(path),
     }
+}
+
+/// Where a socket of this machine is to be, unless that is no place in the file system.
+fn socket_path(call: &seccomp_notif, argument: PathArgument) -> Option<OsString> {
+    let address = *call.data.args.get(argument.path)?;
+    let length = usize::try_from(*call.data.args.get(argument.path + 1)?).ok()?;
+    let mut structure = [0; size_of::<libc::sockaddr_un>()];
+    let length = length.min(structure.len());
+    let count = copy(call.pid, address, structure.get_mut(..length)?)?;
+    let (family, path) = structure.get(..count)?.split_first_chunk()?;
+    let path = path.split(|byte| *byte == 0).next().filter(|path| !path.is_empty())?;
+    let is_local = i32::from(u16::from_ne_bytes(*family)) == libc::AF_UNIX;
+    is_local.then(|| OsString::from_vec(path.to_vec()))
 }
 
 /// The address of the internet that a call reaches for.
@@ -287,11 +309,6 @@ fn copy(pid: u32, from: u64, to: &mut [u8]) -> Option<usize> {
     let count =
         unsafe { libc::process_vm_readv(pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(count).ok().filter(|count| *count > 0)
-}
-
-/// Whether this is a folder in which nothing is.
-fn is_empty(folder: &Path) -> bool {
-    fs_err::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 fn exists(path: &Path) -> bool {

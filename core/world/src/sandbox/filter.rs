@@ -115,11 +115,22 @@ const METADATA_REQUESTS: [u32; 3] = [0x4008_6602, 0x401c_5820, 0x4008_7602];
 pub(super) struct PathArgument {
     pub(super) folder: Option<usize>,
     pub(super) path: usize,
+    pub(super) told_by: ToldBy,
     /// The call acts on a link itself, not on what it leads to.
     pub(super) name_itself: bool,
 }
 
-/// A call that changes files by name.
+/// How an argument tells a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToldBy {
+    Text,
+    /// The descriptor of what is open there.
+    Descriptor,
+    /// The address of a socket, whose length is the next argument.
+    Address,
+}
+
+/// A call that changes files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) number: c_long,
@@ -129,11 +140,15 @@ pub(super) struct Change {
 }
 
 const fn plain(path: usize) -> PathArgument {
-    PathArgument { folder: None, path, name_itself: true }
+    PathArgument { folder: None, path, told_by: ToldBy::Text, name_itself: true }
+}
+
+const fn opened(path: usize) -> PathArgument {
+    PathArgument { told_by: ToldBy::Descriptor, ..followed(plain(path)) }
 }
 
 const fn at(folder: usize, path: usize) -> PathArgument {
-    PathArgument { folder: Some(folder), path, name_itself: true }
+    PathArgument { folder: Some(folder), ..plain(path) }
 }
 
 const fn followed(argument: PathArgument) -> PathArgument {
@@ -145,13 +160,21 @@ const fn change(number: c_long, paths: &'static [PathArgument]) -> Change {
 }
 
 impl Change {
+    /// The one that a call with this number makes, if it makes any.
+    pub(super) fn by(number: c_long) -> Option<&'static Self> {
+        CHANGES.iter().chain([&REQUEST]).find(|it| it.number == number)
+    }
+
     /// Whether it changes what is noted of a file and nothing in it.
     pub(super) fn is_of_metadata(&self) -> bool {
-        METADATA.contains(&self.number)
+        METADATA.contains(&self.number) || self.number == REQUEST.number
     }
 }
 
-/// Every call that changes files by name.
+/// The requests of [`METADATA_REQUESTS`].
+const REQUEST: Change = change(libc::SYS_ioctl, &[opened(0)]);
+
+/// The calls that change files, but for [`REQUEST`]; what an open file holds is changed by more.
 pub(super) const CHANGES: &[Change] = &[
     Change { number: libc::SYS_openat, paths: &[followed(at(0, 1))], flags: Some(2) },
     change(libc::SYS_unlinkat, &[at(0, 1)]),
@@ -170,6 +193,11 @@ pub(super) const CHANGES: &[Change] = &[
     change(libc::SYS_lsetxattr, &[plain(0)]),
     change(libc::SYS_removexattr, &[followed(plain(0))]),
     change(libc::SYS_lremovexattr, &[plain(0)]),
+    change(libc::SYS_fchmod, &[opened(0)]),
+    change(libc::SYS_fchown, &[opened(0)]),
+    change(libc::SYS_fsetxattr, &[opened(0)]),
+    change(libc::SYS_fremovexattr, &[opened(0)]),
+    change(libc::SYS_bind, &[PathArgument { told_by: ToldBy::Address, ..plain(1) }]),
     #[cfg(target_arch = "x86_64")]
     Change { number: libc::SYS_open, paths: &[followed(plain(0))], flags: Some(1) },
     #[cfg(target_arch = "x86_64")]
@@ -239,14 +267,17 @@ impl Filter {
             vec![(vec![Condition::HasAny(0, NEW_NAMESPACES)], REFUSED)],
         ));
         // Typing into a terminal for whoever uses it next.
-        let mut requests = vec![libc::TIOCSTI as u32, libc::TIOCLINUX as u32];
+        let typing = [libc::TIOCSTI as u32, libc::TIOCLINUX as u32].map(|it| (it, REFUSED));
         let bare = !self.namespaces && self.access == Access::ReadOnly;
-        if bare {
-            requests.extend(METADATA_REQUESTS);
-        }
-        let requests = requests.into_iter();
-        let refused = requests.map(|request| (vec![Condition::Is(1, request)], REFUSED));
-        rules.push(Rule::unless(libc::SYS_ioctl, refused.collect()));
+        let noting = match () {
+            () if bare => Some(REFUSED),
+            () if self.namespaces && self.watched => Some(Action::Ask),
+            () => None,
+        };
+        let noting = noting.into_iter().flat_map(|action| METADATA_REQUESTS.map(|it| (it, action)));
+        let requests = typing.into_iter().chain(noting);
+        let cases = requests.map(|(request, action)| (vec![Condition::Is(1, request)], action));
+        rules.push(Rule::unless(REQUEST.number, cases.collect()));
         rules.push(self.socket());
         if bare {
             rules.extend(METADATA.iter().map(|number| Rule::always(*number, REFUSED)));

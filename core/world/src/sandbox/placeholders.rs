@@ -97,6 +97,13 @@ pub fn remove_abandoned(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The placeholders that commands which run rely on, as far as the records in `folder` can be read, and
+/// nothing has come into them. Blocks.
+pub fn standing(folder: &Path) -> HashSet<PathBuf> {
+    let needed = lock(folder).and_then(|_held| Records::read(folder)).map(|found| found.needed);
+    needed.unwrap_or_default().into_iter().filter(|path| is_empty_folder(path)).collect()
+}
+
 /// The placeholders that wait beside the records, whose lock is held.
 struct Spare {
     folder: PathBuf,
@@ -125,13 +132,13 @@ impl Spare {
 
     /// Takes an empty folder away. Whatever has come into it is somebody's, and keeps it.
     fn remove(&mut self, path: &Path) {
-        if !is_empty(path) {
+        if !is_empty_folder(path) {
             return;
         }
         let to = self.folder.join(format!("{:x}", fastrand::u64(..)));
         if self.waiting.len() == MAX_SPARE || move_to(path, &to).is_err() {
             rustix::fs::rmdir(path).ok();
-        } else if is_empty(&to) {
+        } else if is_empty_folder(&to) {
             self.waiting.push(to);
         } else if move_to(&to, path).is_err() {
             // What came just now is found beside the records, because there is another one as well.
@@ -141,7 +148,7 @@ impl Spare {
 }
 
 /// Whether this is a folder, and no link to one, in which nothing is.
-fn is_empty(folder: &Path) -> bool {
+pub(super) fn is_empty_folder(folder: &Path) -> bool {
     let is_folder = fs_err::symlink_metadata(folder).is_ok_and(|found| found.is_dir());
     is_folder && fs_err::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
@@ -254,6 +261,11 @@ mod tests {
         let second = place.make(&[".git", ".idea"]);
         first.remove().unwrap();
         assert_eq!(place.names(), [".git", ".idea"]);
+        let standing = |names: &[&str]| names.iter().map(|name| place.root.join(name)).collect();
+        assert_eq!(super::standing(&place.records), standing(&[".git", ".idea"]));
+        fs_err::write(place.root.join(".idea/own"), "").unwrap();
+        assert_eq!(super::standing(&place.records), standing(&[".git"]));
+        fs_err::remove_file(place.root.join(".idea/own")).unwrap();
         second.remove().unwrap();
         assert_eq!((place.names(), place.records()), (Vec::new(), 0));
     }

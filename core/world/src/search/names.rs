@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokio_util::sync::CancellationToken;
 
-use super::walk::{PathGlob, walk};
+use super::walk::{PassedOver, PathGlob, walk};
 use super::{MAX_TIME, SearchError};
 use crate::files::is_reached_without_links;
 
@@ -30,6 +30,8 @@ pub struct NamesFound {
     pub total: usize,
     /// Whether the walk stopped early, so that there may be more than `total`.
     pub at_least: bool,
+    /// What could not be looked into.
+    pub unreadable: PassedOver,
 }
 
 /// Finds files by name. Blocks.
@@ -52,5 +54,5 @@ pub fn search_names(
     paths.truncate(query.limit);
     // The walk goes by names; a folder that was a link for a moment must not tell what is behind it.
     paths.retain(|path| is_reached_without_links(path));
-    Ok(NamesFound { paths, total, at_least: found.stopped })
+    Ok(NamesFound { paths, total, at_least: found.stopped, unreadable: found.unreadable })
 }

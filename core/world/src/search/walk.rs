@@ -1,6 +1,7 @@
 //! The walk that both searches share.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,9 +16,22 @@ use super::{MAX_COLLECTED, MAX_VISITED, SearchError};
 /// The most threads of one walk.
 const MAX_THREADS: usize = 4;
 
+/// The most of what could not be looked into that is named.
+const MAX_NAMED: usize = 3;
+
+/// Files and folders that could not be looked into.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// How many.
+    pub count: usize,
+    /// Some of them, and why.
+    pub some: Vec<(PathBuf, String)>,
+}
+
 /// What a walk collected.
 pub(super) struct Collected<T> {
     pub(super) items: Vec<T>,
+    pub(super) unreadable: PassedOver,
     /// Whether it stopped at a limit, so that there may be more.
     pub(super) stopped: bool,
 }
@@ -25,6 +39,7 @@ pub(super) struct Collected<T> {
 /// Where found items go.
 pub(super) struct Collector<T> {
     items: Mutex<Vec<T>>,
+    unreadable: Mutex<PassedOver>,
     full: AtomicBool,
 }
 
@@ -39,6 +54,27 @@ impl<T> Collector<T> {
         items.push(item);
         true
     }
+
+    /// Notes what could not be looked into, unless it is not there any more.
+    pub(super) fn pass_over(&self, path: &Path, error: &io::Error) {
+        if error.kind() == io::ErrorKind::NotFound {
+            return;
+        }
+        let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreadable.count += 1;
+        if unreadable.some.len() < MAX_NAMED {
+            unreadable.some.push((path.to_owned(), error.to_string()));
+        }
+    }
+}
+
+/// What an error of the walk is about.
+fn place_of(error: &ignore::Error) -> Option<&Path> {
+    match error {
+        ignore::Error::WithPath { path, .. } => Some(path),
+        ignore::Error::WithDepth { err, .. } => place_of(err),
+        _ => None,
+    }
 }
 
 /// Walks `folder` on several threads for `time` at most, and shows `visit` every entry that is not a
@@ -51,7 +87,11 @@ pub(super) fn walk<T: Send>(
     visit: impl Fn(&DirEntry, &Collector<T>) + Sync,
 ) -> Result<Collected<T>, SearchError> {
     let begun = Instant::now();
-    let collector = Collector { items: Mutex::new(Vec::new()), full: AtomicBool::new(false) };
+    let collector = Collector {
+        items: Mutex::new(Vec::new()),
+        unreadable: Mutex::default(),
+        full: AtomicBool::new(false),
+    };
     let visited = AtomicUsize::new(0);
     builder(folder, excluded).build_parallel().run(|| {
         Box::new(|entry| {
@@ -63,8 +103,15 @@ pub(super) fn walk<T: Send>(
                 collector.full.store(true, Ordering::Relaxed);
                 return WalkState::Quit;
             }
-            // An entry that cannot be read is passed over, as ripgrep does.
-            let Ok(entry) = entry else { return WalkState::Continue };
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    if let (Some(path), Some(why)) = (place_of(&error), error.io_error()) {
+                        collector.pass_over(path, why);
+                    }
+                    return WalkState::Continue;
+                }
+            };
             if entry.file_type().is_some_and(|kind| !kind.is_dir()) {
                 visit(&entry, &collector);
             }
@@ -80,7 +127,9 @@ pub(super) fn walk<T: Send>(
     }
     let stopped = collector.full.into_inner() || visited.into_inner() > MAX_VISITED;
     let items = collector.items.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(Collected { items, stopped })
+    let mut unreadable = collector.unreadable.into_inner().unwrap_or_else(PoisonError::into_inner);
+    unreadable.some.sort();
+    Ok(Collected { items, unreadable, stopped })
 }
 
 fn builder(folder: &Path, excluded: &[PathBuf]) -> WalkBuilder {
@@ -112,6 +161,14 @@ pub(super) struct PathGlob {
 impl PathGlob {
     pub(super) fn new(glob: &str) -> Result<Self, SearchError> {
         let glob = glob.strip_prefix("./").unwrap_or(glob);
+        let leads_out = |part| matches!(part, Component::RootDir | Component::ParentDir);
+        if Path::new(glob).components().any(leads_out) {
+            return Err(SearchError::Glob(
+                "it is compared with what lies below the folder that is looked in, so it can \
+                 neither be absolute nor hold `..`; name that folder as `path`"
+                    .to_owned(),
+            ));
+        }
         let matcher = GlobBuilder::new(glob)
             .literal_separator(true)
             .build()

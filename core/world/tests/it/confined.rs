@@ -121,6 +121,11 @@ fn what_was_refused_is_told_by_name_whatever_the_command_makes_of_it() {
                 ("mkdir -p $PWD/d/e; rm -f nothing; echo >/dev/null; test -w a", String::new()),
                 ("mv nothing ../outside/x; rmdir .git ../outside; true", String::new()),
                 (
+                    "python3 -c 'import os, socket; os.fchmod(os.open(\"own\", os.O_CREAT), 0o600); \
+                     os.fchmod(os.pipe()[0], 0o600)'; true",
+                    String::new(),
+                ),
+                (
                     "(exec 3<>/dev/tcp/192.0.2.1/80; exec 3<>/dev/tcp/127.0.0.1/9) 2>/dev/null; true",
                     if tier == Tier::Full { "network (192.0.2.1:80)" } else { "network" }
                         .to_owned(),
@@ -157,6 +162,27 @@ fn what_mounts_protect_is_told_as_well() {
             (
                 "python3 -c 'import os; os.setxattr(\"../outside/file\", \"user.x\", b\"y\")'",
                 "../outside/file",
+            ),
+            (
+                "python3 -c 'import os; os.setxattr(os.open(\"../outside/file\", 0), \"user.x\", b\"y\")'",
+                "../outside/file",
+            ),
+            (
+                "python3 -c 'import os; os.fchmod(os.open(\"../outside/file\", 0), 0o777)'",
+                "../outside/file",
+            ),
+            (
+                "python3 -c 'import os, fcntl; \
+                 fcntl.ioctl(os.open(\"../outside/file\", 0), 0x40086602, bytes(8))'",
+                "../outside/file",
+            ),
+            (
+                "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"../outside/new\")'",
+                "../outside/new",
+            ),
+            (
+                "mkdir deep; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"deep/.envrc\")'",
+                "deep/.envrc",
             ),
         ] {
             let outcome = place.run(Tier::Full, command);
