@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::WINDOWS_1252;
+use encoding_rs::{ISO_8859_4, ISO_8859_13, WINDOWS_1252, WINDOWS_1257, WINDOWS_1258};
 
 /// The byte order marks.
 const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -15,8 +15,12 @@ const UTF_16_LE_MARK: &[u8] = b"\xff\xfe";
 const UTF_16_BE_MARK: &[u8] = b"\xfe\xff";
 /// So many letters in a row that are not ASCII are not from a western word.
 const ODD_RUN: usize = 3;
-/// So many of them make a guess good.
-const ENOUGH_ACCENTS: usize = 24;
+/// With more of them in the text than these, every guess is good.
+const FEW_ACCENTS: usize = 2;
+/// Encodings with accents that are rarer than a western text that looks like them. Multi-byte ones are,
+/// too.
+const FAR_FETCHED: [&encoding_rs::Encoding; 4] =
+    [ISO_8859_4, ISO_8859_13, WINDOWS_1257, WINDOWS_1258];
 /// A NUL within this many bytes from the start makes a file binary.
 pub(super) const BINARY_PROBE_BYTES: usize = 8 * 1024;
 
@@ -154,8 +158,7 @@ fn decode_utf16(bytes: &[u8], encoding: Encoding) -> Option<String> {
 }
 
 /// The encoding that the bytes most likely have, if they come back from it unchanged. Text that is
-/// UTF-8 but for a few damaged places is not taken for another encoding, and what says too little
-/// for a guess is taken for the most frequent one.
+/// UTF-8 but for a few damaged places is not taken for another encoding.
 fn guess(bytes: &[u8]) -> Option<(&'static encoding_rs::Encoding, String)> {
     let (mut characters, mut damaged) = (0_usize, 0_usize);
     for chunk in bytes.utf8_chunks() {
@@ -167,17 +170,17 @@ fn guess(bytes: &[u8]) -> Option<(&'static encoding_rs::Encoding, String)> {
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
-    let encoding = match says_enough(bytes) {
-        true => detector.guess(None, Utf8Detection::Deny),
-        false => WINDOWS_1252,
-    };
+    let mut encoding = detector.guess(None, Utf8Detection::Deny);
+    if (FAR_FETCHED.contains(&encoding) || !encoding.is_single_byte()) && !says_enough(bytes) {
+        encoding = WINDOWS_1252;
+    }
     let body = encoding.decode_without_bom_handling_and_without_replacement(bytes)?.into_owned();
     let same = encode(encoding, &body).is_ok_and(|encoded| encoded == bytes);
     same.then_some((encoding, body))
 }
 
-/// Whether bytes speak against western text with a few accents. The detector counts how frequent
-/// pairs of characters are, and guesses wildly with so few of them.
+/// Whether bytes speak against western text with an accent or two. The detector goes by how frequent
+/// pairs of letters are: with so few it takes `naïve` and `château` for Baltic words.
 fn says_enough(bytes: &[u8]) -> bool {
     let (western, _) = WINDOWS_1252.decode_without_bom_handling(bytes);
     let mut run = 0_usize;
@@ -197,7 +200,7 @@ fn says_enough(bytes: &[u8]) -> bool {
             ('\u{a1}'..='\u{bf}').contains(&c) && !c.is_alphabetic() && before.is_alphabetic();
         before = c;
     }
-    accents >= ENOUGH_ACCENTS
+    accents > FEW_ACCENTS
 }
 
 /// The character that cannot be encoded on failure.
@@ -263,11 +266,13 @@ mod tests {
         }
     }
 
-    /// A short text with a few accents is western, whatever else its bytes could be; with more to go
-    /// by, every text is what it is.
+    /// A short text is what its words are, and western rather than something rare.
     #[test]
-    fn short_texts_are_western_unless_their_bytes_speak_against_it() {
+    fn a_short_text_is_western_rather_than_something_rare() {
         for (label, body) in [
+            ("windows-1252", "naïve"),
+            ("windows-1252", "x = \"château\"\n"),
+            ("windows-1252", "maïs, ça\n"),
             ("windows-1252", "größer"),
             ("windows-1252", "grün"),
             ("windows-1252", "élève"),
@@ -284,6 +289,10 @@ mod tests {
             ("GBK", "你好，世界\n"),
             ("EUC-KR", "안녕하세요 세계\n"),
             ("ISO-8859-2", "zażółć gęślą jaźń\n"),
+            ("windows-1250", "Příliš žluťoučký kůň\n"),
+            ("windows-1250", "erdőben\n"),
+            ("windows-1254", "çalışıyor\n"),
+            ("windows-1257", "Įlinkdama fechtuotojo špaga sublykčiojusi pragręžė apvalų arbūzą\n"),
         ] {
             let encoding = encoding_rs::Encoding::for_label(label.as_bytes()).unwrap();
             let (bytes, _, lost) = encoding.encode(body);
