@@ -165,14 +165,15 @@ impl Part {
         match &self.action {
             Action::Create { place, bytes } => self.target.write(place, &[], bytes).map(drop),
             Action::Remove { snapshot } => {
-                files.remove(path, &snapshot.version).map_err(|e| self.target.failure(&e))
+                let removed = files.remove(path, &snapshot.version);
+                removed.map_err(|error| self.target.outdated(&error, &snapshot.bytes))
             }
             Action::Write { snapshot, bytes, to: None } => {
                 self.target.write(&snapshot.version, &snapshot.bytes, bytes).map(drop)
             }
             Action::Write { snapshot, bytes, to: Some((to, place)) } => {
                 let moved = files.rename(path, &snapshot.version, &to.path, place);
-                moved.map_err(|error| self.target.failure(&error))?;
+                moved.map_err(|error| self.target.outdated(&error, &snapshot.bytes))?;
                 replace(files, to, &snapshot.bytes, bytes).map_err(|error| {
                     let mut failure = to.failure(&error);
                     if let Err(error) = move_back(files, to, &snapshot.bytes, &self.target) {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bridle_agent::{Display, SessionChange, ToolFailure, ToolKind};
-use bridle_world::files::{Text, Version};
+use bridle_world::files::{Snapshot, Text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,7 @@ impl FileArguments for DeleteArguments {
         };
         let body = Text::parse(&snapshot.bytes).map_or(Cow::Borrowed(""), |text| text.body);
         let change = Change::between(&target.path, &body, "");
-        Ok(Box::new(PlannedDelete { target, version: snapshot.version, change }))
+        Ok(Box::new(PlannedDelete { target, change, snapshot }))
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Deleted {
 
 struct PlannedDelete {
     target: Target,
-    version: Version,
+    snapshot: Snapshot,
     change: Change,
 }
 
@@ -81,8 +81,8 @@ impl FileCall<Deleted> for PlannedDelete {
     }
 
     fn run(&self, _: &CancellationToken) -> Result<Deleted, ToolFailure> {
-        let removed = self.target.files().remove(&self.target.path, &self.version);
-        removed.map_err(|error| self.target.failure(&error))?;
+        let removed = self.target.files().remove(&self.target.path, &self.snapshot.version);
+        removed.map_err(|error| self.target.outdated(&error, &self.snapshot.bytes))?;
         Ok(Deleted { path: self.target.shown.clone() })
     }
 }
@@ -102,6 +102,7 @@ mod tests {
         ws.put("a", "changed\n");
         let failure = run(planned).await.unwrap_err();
         assert!(failure.message.contains("changed since"), "{failure}");
+        assert!(failure.message.contains("-text\n+changed\n"), "{failure}");
         assert_eq!(ws.get("a"), b"changed\n");
         let error = ws.error("delete", json!({ "path": "folder" })).await;
         assert!(error.contains("is a folder"), "{error}");

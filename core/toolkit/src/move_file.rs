@@ -58,7 +58,7 @@ fn prepare(mut from: Target, mut to: Target, overwrite: bool) -> Result<PlannedM
         Ok(place) => Place::Free(place),
         Err(FileError::Exists(_)) if overwrite => {
             let there = to.read_for_change(MAX_FILE_BYTES).map_err(|error| to.failure(&error))?;
-            Place::Taken(there.version)
+            Place::Taken(there)
         }
         Err(FileError::Exists(_)) => {
             return Err(ToolFailure::failed(format!(
@@ -89,7 +89,7 @@ struct PlannedMove {
 /// What is at the new path.
 enum Place {
     Free(Version),
-    Taken(Version),
+    Taken(Snapshot),
 }
 
 impl PlannedMove {
@@ -98,11 +98,10 @@ impl PlannedMove {
         match &self.place {
             Place::Free(place) => files
                 .rename(&self.from.path, version, &self.to.path, place)
-                .map_err(|error| self.from.failure(&error)),
+                .map_err(|error| self.from.outdated(&error, &self.source.bytes)),
             // The content is never only in one place that might be lost.
             Place::Taken(there) => {
-                let written = files.write(&self.to.path, there, &self.source.bytes);
-                written.map_err(|error| self.to.failure(&error))?;
+                self.to.write(&there.version, &there.bytes, &self.source.bytes)?;
                 files.remove(&self.from.path, version).map_err(|error| {
                     ToolFailure::failed(format!(
                         "{} has the content now, but the old file is still there: {error}.",
@@ -180,6 +179,19 @@ mod tests {
         assert_eq!(planned.display().title, "Move a to b, which is replaced");
         run(planned).await.unwrap();
         assert_eq!((ws.names("."), ws.get("b")), (vec!["b".into(), "c".into()], b"mine".to_vec()));
+    }
+
+    #[tokio::test]
+    async fn what_has_changed_since_the_question_is_shown() {
+        let ws = Workspace::new(&[("a", "mine\n"), ("b", "theirs\n")]);
+        for to in ["c", "b"] {
+            let arguments = json!({ "path": "a", "to": to, "overwrite": true });
+            let planned = ws.plan("move", arguments).await.unwrap();
+            ws.put(if to == "c" { "a" } else { "b" }, format!("for {to}\n"));
+            let failure = run(planned).await.unwrap_err();
+            assert!(failure.message.contains(&format!("+for {to}\n")), "{failure}");
+        }
+        assert_eq!((ws.get("a"), ws.get("b")), (b"for c\n".to_vec(), b"for b\n".to_vec()));
     }
 
     #[tokio::test]

@@ -100,6 +100,9 @@ impl Target {
 
     /// What has changed between two contents of the file, in words and as a diff that has a limit.
     fn changed(&self, before: &[u8], now: &[u8]) -> Option<String> {
+        if before == now {
+            return None;
+        }
         let (before, now) = (Text::parse(before).ok()?, Text::parse(now).ok()?);
         let change = Change::between(&self.path, &before.body, &now.body);
         Some(format!(" What has changed in it:\n{}", fenced("diff", &change.unified)))
@@ -162,15 +165,20 @@ impl Target {
                 (write(), hash.join().unwrap_or_else(|_| ContentHash::of(bytes)))
             })
         };
-        let Err(error) = written else { return Ok(hash) };
-        let mut failure = self.failure(&error);
+        written.map(|()| hash).map_err(|error| self.outdated(&error, base))
+    }
+
+    /// What an error of a change that was computed on `base` means to the model, with what has changed
+    /// since where that is why.
+    pub(crate) fn outdated(&self, error: &FileError, base: &[u8]) -> ToolFailure {
+        let mut failure = self.failure(error);
         if matches!(error, FileError::Stale(_) | FileError::Moved(_))
             && let Ok(now) = self.files().read(&self.path, base.len() as u64 + MAX_GROWN_BYTES)
             && let Some(changed) = self.changed(base, &now)
         {
             failure.message.push_str(&changed);
         }
-        Err(failure)
+        failure
     }
 
     /// Protected names count as outside: what is written there is executed or obeyed later. So
