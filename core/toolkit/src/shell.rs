@@ -237,7 +237,12 @@ struct PlannedShell {
 #[async_trait]
 impl PlannedCall for PlannedShell {
     fn display(&self) -> Display {
-        display(&self.command, matches!(self.kind, Kind::Job(..)))
+        let is_job = matches!(self.kind, Kind::Job(..));
+        let mut display = display(&self.command, is_job);
+        if is_job && self.needs.contains(&Need::Network) {
+            display.title.push_str(" (later commands can use its network while it runs)");
+        }
+        display
     }
 
     fn access(&self) -> Vec<Access> {

@@ -61,6 +61,24 @@ fn facts(log: &[bridle_session::Event]) -> Vec<String> {
     facts.collect()
 }
 
+/// A yes to the network of a job holds longer than one call.
+#[tokio::test]
+async fn who_lets_a_job_have_the_network_is_told_how_long() {
+    let rig = Rig::new().await;
+    for (background, needs, told) in [
+        (true, json!(["network"]), true),
+        (false, json!(["network"]), false),
+        (true, json!([]), false),
+    ] {
+        let arguments = json!({
+            "command": "true", "background": background, "needs": needs, "reason": "to fetch"
+        });
+        let title = rig.plan("shell", arguments).await.unwrap().display().title;
+        assert_eq!(title.contains("later commands can use its network"), told, "{title}");
+    }
+    rig.closed().await;
+}
+
 #[tokio::test]
 async fn a_job_runs_beside_the_turn_and_its_output_is_given_once() {
     let mut rig = Rig::new().await;
