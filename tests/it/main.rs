@@ -56,3 +56,4 @@ mod transcripts;
 mod trees;
 mod turns;
 mod windows;
+mod withdrawals;

@@ -16,7 +16,7 @@ struct Imported {
 }
 
 /// The scripted server, as a client names it.
-fn server(scene: &Scene, name: &str, modes: &[&str]) -> Value {
+pub(crate) fn server(scene: &Scene, name: &str, modes: &[&str]) -> Value {
     let heard = scene.place.workspace().join(format!("heard-{name}"));
     json!({
         "name": name,
@@ -27,6 +27,13 @@ fn server(scene: &Scene, name: &str, modes: &[&str]) -> Value {
             {"name": "SERVER_TOKEN", "value": "given-by-the-client"},
         ],
     })
+}
+
+/// The names of the tools in the newest request.
+fn offered(scene: &Scene) -> Vec<String> {
+    let requests = scene.requests();
+    let tools = requests.last().unwrap()["tools"].as_array().unwrap().clone();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
 impl Imported {
@@ -62,9 +69,7 @@ impl Imported {
 
     /// The names of the tools in the newest request.
     fn offered(&self) -> Vec<String> {
-        let requests = self.scene.requests();
-        let tools = requests.last().unwrap()["tools"].as_array().unwrap().clone();
-        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        offered(&self.scene)
     }
 
     /// What the server `s` has heard.
@@ -353,4 +358,39 @@ async fn nothing_is_left_of_a_server() {
             assert!(wait_until_gone(process, DEADLINE), "{end}: {process:?}");
         }
     }
+}
+
+/// A client that lists the tools which it allows allows none of a server that it does not name.
+#[tokio::test]
+async fn a_list_of_allowed_tools_holds_for_those_of_servers() {
+    let scene = Scene::new(Script::new().otherwise(Answer::new().text("done"))).await;
+    let mut client = scene.client().await;
+    for (allowed, of_servers) in [
+        (json!(["Read"]), Vec::new()),
+        (json!(["Read", "mcp__s__echo"]), vec!["mcp__s__echo"]),
+        (json!(["mcp__t__fail", "mcp__nobody"]), vec!["mcp__t__fail"]),
+        (json!(["mcp__t"]), vec!["mcp__t__*"]),
+    ] {
+        let options = json!({"claudeCode": {"options": {"allowedTools": allowed}}});
+        let new = json!({
+            "cwd": scene.place.workspace(), "_meta": options,
+            "mcpServers": [server(&scene, "s", &[]), server(&scene, "t", &[])],
+        });
+        let opened = client.request("session/new", new).await.ok();
+        let session = opened["sessionId"].as_str().unwrap();
+        assert_eq!(client.prompt(session, "go").await.stop_reason(), "end_turn");
+        let offered = offered(&scene);
+        let imported: Vec<_> = offered.iter().filter(|name| name.contains("__")).collect();
+        match of_servers.as_slice() {
+            ["mcp__t__*"] => {
+                assert!(imported.len() > 5, "{offered:?}");
+                assert!(imported.iter().all(|name| name.starts_with("mcp__t__")), "{offered:?}");
+            }
+            names => assert_eq!(imported, names, "{allowed}"),
+        }
+        assert!(!offered.iter().any(|name| name == "call_tool"), "{offered:?}");
+        assert!(!client.trace().text(session).contains("not known"), "{allowed}");
+    }
+    scene.assert_lawful();
+    client.finish(&scene.place).await;
 }

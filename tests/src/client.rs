@@ -1,6 +1,7 @@
 //! The scripted client: it starts the agent, writes lines, answers questions by its policy, and
 //! waits for what the trace shows. It offers no client capability unless a test does.
 
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::task::JoinSet;
 use crate::permission::Permission;
 use crate::place::{Launch, Place};
 use crate::trace::{Direction, Entry, Trace};
+use crate::watch::until_readable;
 
 /// How long anything may take before the test fails. Generous: the machine may be busy.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -39,6 +41,10 @@ struct Shared {
     changed: watch::Sender<()>,
     permission: Mutex<Permission>,
     reading: watch::Sender<bool>,
+    /// Reading ends with the line that holds this.
+    last: Mutex<Option<String>>,
+    /// The agent's stdout, for looking whether something waits in it.
+    output: OwnedFd,
     stdin: AsyncMutex<Option<ChildStdin>>,
 }
 
@@ -47,15 +53,17 @@ impl Client {
     pub fn start(launch: &Launch) -> Self {
         let mut child = launch.command().spawn().expect("the agent starts");
         let pid = child.id().expect("it has just started");
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let shared = Arc::new(Shared {
             trace: Mutex::default(),
             changed: watch::Sender::new(()),
             permission: Mutex::new(Permission::Allow),
             reading: watch::Sender::new(true),
+            last: Mutex::default(),
+            output: stdout.as_fd().try_clone_to_owned().expect("a descriptor"),
             stdin: AsyncMutex::new(child.stdin.take()),
         });
         let mut tasks = JoinSet::new();
-        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         tasks.spawn(read_stdout(Arc::clone(&shared), stdout));
         tasks.spawn(read_stderr(Arc::clone(&shared), stderr));
         Self { child, pid, shared, tasks, next_id: 1 }
@@ -88,6 +96,18 @@ impl Client {
     /// Stops or resumes reading the agent's stdout, as a stuck client would.
     pub fn set_reading(&self, reading: bool) {
         self.shared.reading.send_replace(reading);
+    }
+
+    /// Reads no further than the next line that holds `text`.
+    pub fn read_until(&self, text: &str) {
+        *lock(&self.shared.last) = Some(text.to_owned());
+    }
+
+    /// Waits until the agent has written what nobody reads.
+    pub async fn unread(&self) {
+        let shared = Arc::clone(&self.shared);
+        let waits = tokio::task::spawn_blocking(move || until_readable(&shared.output, DEADLINE));
+        assert!(waits.await.unwrap(), "the agent writes nothing more\n{}", self.trace());
     }
 
     /// Everything said so far.
@@ -353,6 +373,10 @@ impl Shared {
     async fn heard(&self, line: &[u8]) {
         let entry = Entry::new(Direction::FromAgent, line);
         let message = entry.message.clone();
+        let is_last = |text: &mut String| message.to_string().contains(text.as_str());
+        if lock(&self.last).take_if(is_last).is_some() {
+            self.reading.send_replace(false);
+        }
         self.record(entry);
         if message.get("id").is_none() {
             return;

@@ -1,5 +1,6 @@
-//! Waiting for a file that another process makes, told by the kernel rather than by asking.
+//! Waiting for what another process does, told by the kernel rather than by asking.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,4 +26,18 @@ pub(crate) fn until_exists(path: &Path, limit: Duration) -> bool {
         let _drained = rustix::io::read(&watch, &mut events);
     }
     true
+}
+
+/// Blocks until something waits in `pipe`, or its other end is closed, at most `limit`; says whether it
+/// is so. Reads nothing.
+pub(crate) fn until_readable(pipe: &OwnedFd, limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        let left = Timespec::try_from(end.saturating_duration_since(Instant::now())).unwrap();
+        match rustix::event::poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("poll: {error}"),
+        }
+    }
 }

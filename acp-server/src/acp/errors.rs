@@ -157,6 +157,11 @@ pub(super) fn steering_cancelled() -> Error {
     error(ErrorCode::REQUEST_CANCELLED, "cancelled", message)
 }
 
+/// A request that the client took back before it was carried out; nothing is left of it.
+pub(super) fn request_cancelled() -> Error {
+    error(ErrorCode::REQUEST_CANCELLED, "cancelled", "The request was cancelled")
+}
+
 /// A session that cannot be stored or opened.
 pub(super) fn store(failure: &StoreError) -> Error {
     let kind = match failure {
@@ -233,9 +238,7 @@ pub(super) fn outgoing(method: Option<&str>, object: &Map<String, Value>) -> Err
             "The parameters of {method} are not what the protocol says{}",
             missing_field(data).map(|field| format!(": `{field}` is missing")).unwrap_or_default()
         )),
-        Some(ErrorCode::REQUEST_CANCELLED) => {
-            error(ErrorCode::REQUEST_CANCELLED, "cancelled", "The request was cancelled")
-        }
+        Some(ErrorCode::REQUEST_CANCELLED) => request_cancelled(),
         _ => internal(&format!("{method} could not be answered")),
     }
 }

@@ -108,8 +108,12 @@ impl Server {
         request: AuthenticateRequest,
         responder: Responder<AuthenticateResponse>,
     ) {
-        let app = self.app.clone();
-        self.spawn(responder, blocking(move || auth::authenticate(&app, &request)));
+        let (app, cancelled) = (self.app.clone(), responder.cancellation());
+        let authenticated = blocking(move || match cancelled.is_cancelled() {
+            true => Err(errors::request_cancelled()),
+            false => auth::authenticate(&app, &request),
+        });
+        self.spawn(responder, authenticated);
     }
 
     fn log_out(&self, responder: Responder<LogoutResponse>) {
@@ -118,12 +122,17 @@ impl Server {
     }
 
     fn list(&self, request: ListSessionsRequest, responder: Responder<ListSessionsResponse>) {
-        let app = self.app.clone();
+        let (app, cancellation) = (self.app.clone(), responder.cancellation());
+        let cancelled = cancellation.clone();
         let page = blocking(move || {
+            // One that waited for a thread is not worth reading for.
+            if cancelled.is_cancelled() {
+                return Err(errors::request_cancelled());
+            }
             let listing = app.store().list().map_err(|failure| errors::store(&failure))?;
             list::page(listing, request.cwd, request.cursor.as_deref())
         });
-        self.spawn(responder, page);
+        self.spawn(responder, async move { cancellation.run_until_cancelled(page).await });
     }
 
     fn new_session(

@@ -170,9 +170,13 @@ impl Outbox {
         };
         self.speaking.complete(&mut replay);
         let wanted = Wanted::Replay(responder);
-        match show(&self.app, &self.link, &self.session, replay).await {
+        let cancellation = wanted.cancellation();
+        match show(&self.app, &self.link, &self.session, replay, &cancellation).await {
             Err(error) => wanted.refuse(error),
-            Ok(()) => wanted.opened(&self.app, &self.chosen, self.link.client),
+            Ok(()) => {
+                let about = (&*self.app, &self.chosen, self.link.client);
+                wanted.opened(&self.session.0, about);
+            }
         }
         self.send_all([commands::available()]).await;
     }

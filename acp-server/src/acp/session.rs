@@ -20,7 +20,6 @@ use agent_client_protocol::v1::schema::{
 };
 use bridle_agent::{AgentGone, AgentHandle, Mode};
 use bridle_session::{Content, MessageId, SessionId};
-use bridle_store::StoreError;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -102,6 +101,11 @@ async fn run(
 ) {
     match opened {
         Err(error) => answer(responder.respond_with_error(error)),
+        Ok((live, started)) if responder.cancellation().is_cancelled() => {
+            drop(started);
+            live.discard().await;
+            answer(responder.respond_with_error(errors::request_cancelled()));
+        }
         Ok((live, started)) => {
             let id = live.id().clone();
             // Before the answer, so that the id works as soon as the client knows it.
@@ -111,7 +115,7 @@ async fn run(
                 .modes(options::modes(&server.app, &started.chosen))
                 .config_options(options::all(&server.app, &started.chosen));
             let about = (&*server.app, &started.chosen, client);
-            answer(opening::respond(responder, response, about));
+            answer(opening::respond(responder, id.as_str(), response, about));
             let live = live.announce(started).await;
             Actor { server, id, mailbox, live: Some(live) }.run().await;
         }
@@ -220,12 +224,8 @@ impl Actor {
         if let Some(live) = self.live.take() {
             drop(live.close().await);
         }
-        let (app, id) = (self.server.app.clone(), self.id.clone());
-        let deleted = blocking(move || match app.store().remove(&id) {
-            Ok(()) | Err(StoreError::NotFound(_)) => Ok(DeleteSessionResponse::new()),
-            Err(failure) => Err(errors::store(&failure)),
-        });
-        answer(responder.respond_with_result(deleted.await));
+        let deleted = live::remove(&self.server.app, &self.id).await;
+        answer(responder.respond_with_result(deleted.map(|()| DeleteSessionResponse::new())));
     }
 
     async fn prompt(

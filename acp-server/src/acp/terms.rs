@@ -9,7 +9,7 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, LoadSessionRequest, Meta, NewSessionRequest, SystemPrompt as WirePrompt,
     SystemPromptMode,
 };
-use bridle_agent::Mode;
+use bridle_agent::{Mode, OfferedTools};
 use bridle_session::{Header, Route, SystemPrompt, Terms};
 use serde_json::Value;
 
@@ -36,6 +36,9 @@ const OTHER_NAMES: [(&str, &str); 7] = [
     ("multiedit", "edit"),
     ("todowrite", "todo"),
 ];
+
+/// How the names of tools of MCP servers begin.
+const IMPORTED: &str = "mcp__";
 
 /// See the module.
 #[derive(Debug)]
@@ -103,15 +106,20 @@ impl Asked {
             system_prompt: new.system_prompt.or(old.system_prompt),
             model: old.model,
             tools: match (old.tools, new.tools) {
-                (Some(old), Some(new)) => {
-                    Some(old.into_iter().filter(|t| new.contains(t)).collect())
-                }
+                (Some(old), Some(new)) => Some(in_both(OfferedTools(old), OfferedTools(new))),
                 (old, new) => old.or(new),
             },
             turn_steps: old.turn_steps.into_iter().chain(new.turn_steps).min(),
         };
         Header { extra_roots: directories, terms, ..stored.clone() }
     }
+}
+
+/// What both lists offer.
+fn in_both(old: OfferedTools, new: OfferedTools) -> Vec<String> {
+    let narrower = new.0.iter().filter(|name| old.offers(name) && !old.0.contains(name)).cloned();
+    let narrower: Vec<_> = narrower.collect();
+    old.0.into_iter().filter(|name| new.offers(name)).chain(narrower).collect()
 }
 
 fn declared_ceiling(value: &Value) -> Result<String, Error> {
@@ -178,13 +186,16 @@ fn tool_names(value: &Value, notes: &mut Vec<String>) -> Result<Vec<String>, Err
         || errors::invalid_params("claudeCode.options.allowedTools must be a list of names");
     let names = value.as_array().ok_or_else(wrong)?.iter();
     let names = names.map(|name| name.as_str().ok_or_else(wrong)).collect::<Result<Vec<_>, _>>()?;
-    let tools = names.into_iter().map(|name| {
+    let (imported, own): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name.starts_with(IMPORTED));
+    let own = own.into_iter().map(|name| {
         let small = name.to_lowercase();
         let other = OTHER_NAMES.iter().find(|(other, _)| *other == small);
         other.map_or(small, |(_, own)| (*own).to_owned())
     });
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        tools.partition(|name| bridle_toolkit::TOOL_NAMES.contains(&name.as_str()));
+    let (mut known, unknown): (Vec<_>, Vec<_>) =
+        own.partition(|name| bridle_toolkit::TOOL_NAMES.contains(&name.as_str()));
+    known.extend(imported.into_iter().map(imported_tools));
     if !unknown.is_empty() {
         let unknown = text::shorten(&text::visible(&unknown.join(", ")), 200);
         notes.push(format!("These of the allowed tools are not known here: {unknown}"));
@@ -192,8 +203,35 @@ fn tool_names(value: &Value, notes: &mut Vec<String>) -> Result<Vec<String>, Err
     Ok(known)
 }
 
+/// A tool of an MCP server, or all of a server that is named alone.
+fn imported_tools(name: &str) -> String {
+    match name.strip_prefix(IMPORTED) {
+        Some(server) if !server.contains("__") && !name.ends_with('*') => format!("{name}__*"),
+        _ => name.to_owned(),
+    }
+}
+
 fn whole_number(value: &Value) -> Result<NonZeroU64, Error> {
     value.as_u64().and_then(NonZeroU64::new).ok_or_else(|| {
         errors::invalid_params("claudeCode.options.maxTurns must be a whole number above 0")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_lists_of_tools_allow_what_both_do() {
+        let list = |names: &[&str]| OfferedTools(names.iter().map(ToString::to_string).collect());
+        for (old, new, both) in [
+            (vec!["read", "shell"], vec!["edit", "read"], vec!["read"]),
+            (vec!["mcp__s__*", "read"], vec!["mcp__s__echo"], vec!["mcp__s__echo"]),
+            (vec!["mcp__s__echo"], vec!["mcp__s__*", "read"], vec!["mcp__s__echo"]),
+            (vec!["mcp__s__*"], vec!["mcp__s__*"], vec!["mcp__s__*"]),
+            (vec!["mcp__s__*"], vec!["mcp__t__*"], vec![]),
+        ] {
+            assert_eq!(in_both(list(&old), list(&new)), both, "{old:?} and {new:?}");
+        }
+    }
 }

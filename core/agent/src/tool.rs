@@ -23,9 +23,19 @@ use crate::display::Display;
 use crate::mode::Sandboxing;
 
 /// The only tools that the model of a session is offered, by name; a service of its scope. Without
-/// one it is offered all.
+/// one it is offered all. A name that ends with `*` stands for all that begin with what is before it.
 #[derive(Clone, Debug)]
 pub struct OfferedTools(pub Vec<String>);
+
+impl OfferedTools {
+    /// Whether the tool of this name, or each of those that a name with `*` stands for, is one of them.
+    pub fn offers(&self, name: &str) -> bool {
+        self.0.iter().any(|it| match it.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => it == name,
+        })
+    }
+}
 
 /// Something the model can call.
 #[async_trait]

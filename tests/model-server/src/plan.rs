@@ -300,8 +300,8 @@ impl Writer<'_> {
 
 /// The text of one delta of a burst: its number, filled up to `size` bytes.
 fn burst_piece(number: usize, size: usize) -> String {
-    let label = format!("{number:07} ");
-    let mut piece = format!("{label:x<size$}");
+    let mut piece = format!("{number:07} ");
+    piece.extend(std::iter::repeat_n('x', size.saturating_sub(piece.len())));
     piece.truncate(size);
     piece
 }

@@ -7,11 +7,10 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ForkSessionRequest, LoadSessionRequest};
 use bridle_session::{Seq, SessionId};
 
-use super::live::{Live, Opening, Stored, blocking, folders, same_folder};
+use super::live::{Live, Opening, Stored, blocking, folders, same_folder, set_up};
 use crate::acp::errors;
 use crate::acp::handlers::Server;
 use crate::acp::link::Link;
-use crate::acp::servers;
 use crate::acp::terms::Asked;
 use crate::composition::fork_header;
 
@@ -30,10 +29,9 @@ impl Live {
             .mcp_servers(request.mcp_servers)
             .system_prompt(request.system_prompt)
             .meta(request.meta);
-        let asked = Asked::of_load(&server.app, &request)?;
-        let (servers, mut notes) = servers::from_client(request.mcp_servers);
-        notes.extend(super::live::notes(server, request.meta.as_ref()));
-        notes.extend(asked.notes.iter().cloned());
+        let mut asked = Asked::of_load(&server.app, &request)?;
+        let (servers, notes) =
+            set_up(server, request.mcp_servers, request.meta.as_ref(), &mut asked);
         let app = Arc::clone(&server.app);
         let stored = blocking(move || {
             let parent = app.store().read(&id).map_err(|failure| errors::store(&failure))?.session;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{
-    LoadSessionRequest, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
+    LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
+use agent_client_protocol::{Error, RequestCancellation};
 use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel};
 use bridle_compose::EffectFailure;
 use bridle_mcp::SessionServers;
@@ -72,10 +72,9 @@ impl Live {
         link: Link,
         request: NewSessionRequest,
     ) -> Result<(Self, Opening), Error> {
-        let asked = Asked::of_new(&server.app, &request)?;
-        let (servers, mut notes) = servers::from_client(request.mcp_servers);
-        notes.extend(self::notes(server, request.meta.as_ref()));
-        notes.extend(asked.notes);
+        let mut asked = Asked::of_new(&server.app, &request)?;
+        let (servers, notes) =
+            set_up(server, request.mcp_servers, request.meta.as_ref(), &mut asked);
         let app = server.app.clone();
         let Some(state) = app.settings().state.clone() else {
             return Err(errors::no_state());
@@ -100,25 +99,28 @@ impl Live {
     }
 
     /// A stored session, replayed to the client before this returns if it `replays`.
+    ///
+    /// # Errors
+    /// Why it is not open, and that the client took its request back; nothing is open then.
     pub(super) async fn load(
         server: &Arc<Server>,
         link: Link,
         id: &SessionId,
         request: LoadSessionRequest,
         replays: bool,
+        cancellation: &RequestCancellation,
     ) -> Result<(Self, Opening), Error> {
-        let asked = Asked::of_load(&server.app, &request)?;
-        let (servers, mut notes) = servers::from_client(request.mcp_servers);
-        notes.extend(self::notes(server, request.meta.as_ref()));
-        notes.extend(asked.notes.iter().cloned());
-        let (app, wanted, cwd) = (server.app.clone(), id.clone(), request.cwd);
+        let mut asked = Asked::of_load(&server.app, &request)?;
+        let (servers, mut notes) =
+            set_up(server, request.mcp_servers, request.meta.as_ref(), &mut asked);
+        let (app, stored, cwd) = (server.app.clone(), id.clone(), request.cwd);
         let (Opened { writer, session, recovery }, header) = blocking(move || {
             let store = app.store();
-            let stored = store.tail(&wanted, 0).map_err(|failure| errors::store(&failure))?;
-            same_folder(&cwd, &stored.header.cwd)?;
+            let header = store.tail(&stored, 0).map_err(|failure| errors::store(&failure))?.header;
+            same_folder(&cwd, &header.cwd)?;
             let directories = folders(&asked.directories)?;
-            let opened = store.open(&wanted).map_err(|failure| errors::store(&failure))?;
-            Ok((opened, Arc::new(asked.over(&stored.header, directories))))
+            let opened = store.open(&stored).map_err(|failure| errors::store(&failure))?;
+            Ok((opened, Arc::new(asked.over(&header, directories))))
         })
         .await?;
         if recovery.torn_bytes > 0 {
@@ -130,8 +132,19 @@ impl Live {
         let replay = if replays { bridle_agent::replay(&session) } else { Vec::new() };
         let stored = Stored { session, header, writer, servers };
         let (live, opening) = Self::start(server, link.clone(), stored, notes).await?;
-        show(&server.app, &link, &live.wire_id(), replay).await?;
-        Ok((live, opening))
+        let shown = match show(&server.app, &link, &live.wire_id(), replay, cancellation).await {
+            Ok(()) if cancellation.is_cancelled() => Err(errors::request_cancelled()),
+            shown => shown,
+        };
+        match shown {
+            Ok(()) => Ok((live, opening)),
+            Err(error) => {
+                // Nobody takes its updates, so that it need not wait for that.
+                drop(opening);
+                drop(live.close().await);
+                Err(error)
+            }
+        }
     }
 
     /// Whether the session, as it is open, is what a request to load it asks for.
@@ -187,8 +200,13 @@ impl Live {
             server: server.clone(),
             outbox: None,
         };
-        let AgentStatus { mode, route, effort, meter, .. } =
-            live.agent().status().await.map_err(errors::agent_gone)?;
+        let AgentStatus { mode, route, effort, meter, .. } = match live.agent().status().await {
+            Ok(status) => status,
+            Err(gone) => {
+                drop(live.close().await);
+                return Err(errors::agent_gone(gone));
+            }
+        };
         let chosen = Chosen { mode, ceiling, route, effort };
         notes.extend(chosen.route.as_ref().and_then(|route| server.app.assumption(route)));
         Ok((live, Opening { chosen, meter, link, updates, questions, notes }))
@@ -249,6 +267,15 @@ impl Live {
         failures
     }
 
+    /// Closes a session that nobody has been told of, and removes it from the disk.
+    pub(super) async fn discard(self) {
+        let (app, id) = (Arc::clone(&self.server.app), self.id.clone());
+        drop(self.close().await);
+        if let Err(error) = remove(&app, &id).await {
+            tracing::warn!(session = %id, error = error.message, "a session that nobody wants stays");
+        }
+    }
+
     /// Whether the outbox has ended, so that nobody would answer a prompt.
     pub(super) fn is_deaf(&self) -> bool {
         self.outbox.as_ref().is_none_or(JoinHandle::is_finished)
@@ -273,12 +300,26 @@ impl Live {
     }
 }
 
+/// Removes a session from the disk; one that is not there is no error.
+pub(super) async fn remove(app: &Arc<App>, id: &SessionId) -> Result<(), Error> {
+    let (app, id) = (Arc::clone(app), id.clone());
+    blocking(move || match app.store().remove(&id) {
+        Ok(()) | Err(StoreError::NotFound(_)) => Ok(()),
+        Err(failure) => Err(errors::store(&failure)),
+    })
+    .await
+}
+
 /// Shows the client what was said and done in a session.
+///
+/// # Errors
+/// When its request is cancelled: then in part.
 pub(in crate::acp) async fn show(
     app: &App,
     link: &Link,
     session: &WireId,
     replay: Vec<AgentUpdate>,
+    cancellation: &RequestCancellation,
 ) -> Result<(), Error> {
     let blobs = app.blobs();
     let (replay, pictures) = blocking(move || {
@@ -288,11 +329,14 @@ pub(in crate::acp) async fn show(
     .await?;
     let notices = link.client.notices;
     let shown = |update| to_acp::replayed(update, notices, &pictures);
-    for update in replay.into_iter().flat_map(shown) {
-        link.room().await;
-        link.update(session, update);
-    }
-    Ok(())
+    let sent = async {
+        for update in replay.into_iter().flat_map(shown) {
+            link.room().await;
+            link.update(session, update);
+        }
+        Ok(())
+    };
+    cancellation.run_until_cancelled(sent).await
 }
 
 /// What the agent is set to now.
@@ -329,8 +373,17 @@ pub(super) fn folders(asked: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     canonical.map_err(|reason| errors::invalid_params(&format!("additionalDirectories: {reason}")))
 }
 
-pub(super) fn notes(server: &Server, meta: Option<&Meta>) -> Vec<String> {
-    let mut notes = notes_in(meta);
+/// The MCP servers that a request names, and everything that the person should know of how the request
+/// was taken.
+pub(super) fn set_up(
+    server: &Server,
+    servers: Vec<McpServer>,
+    meta: Option<&Meta>,
+    asked: &mut Asked,
+) -> (SessionServers, Vec<String>) {
+    let (servers, mut notes) = servers::from_client(servers);
+    notes.extend(notes_in(meta));
     notes.extend(server.app.settings().problems.iter().cloned());
-    notes
+    notes.append(&mut asked.notes);
+    (servers, notes)
 }

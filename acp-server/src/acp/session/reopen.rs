@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use agent_client_protocol::Error;
 use agent_client_protocol::v1::Responder;
 use agent_client_protocol::v1::schema::{
     LoadSessionRequest, LoadSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
 };
+use agent_client_protocol::{Error, RequestCancellation};
 
 use serde_json::Value;
 
@@ -65,18 +65,29 @@ impl Reopen {
 
 impl Wanted {
     /// Answers that the session is open, and what it is set to.
-    pub(in crate::acp) fn opened(self, app: &App, chosen: &Chosen, client: ClientTraits) {
+    pub(in crate::acp) fn opened(
+        self,
+        id: &str,
+        (app, chosen, client): (&App, &Chosen, ClientTraits),
+    ) {
         let about = (app, chosen, client);
         let (modes, all) = (options::modes(app, chosen), options::all(app, chosen));
         match self {
             Self::Replay(responder) => {
                 let response = LoadSessionResponse::new().modes(modes).config_options(all);
-                answer(opening::respond(responder, response, about));
+                answer(opening::respond(responder, id, response, about));
             }
             Self::Resume(responder) => {
                 let response = ResumeSessionResponse::new().modes(modes).config_options(all);
-                answer(opening::respond(responder, response, about));
+                answer(opening::respond(responder, id, response, about));
             }
+        }
+    }
+
+    /// Tells when the client takes its request back.
+    pub(in crate::acp) fn cancellation(&self) -> RequestCancellation {
+        match self {
+            Self::Replay(responder) | Self::Resume(responder) => responder.cancellation(),
         }
     }
 
@@ -91,6 +102,10 @@ impl Wanted {
 impl Actor {
     pub(super) async fn reopen(&mut self, reopen: Reopen) {
         let Reopen { request, wanted, link } = reopen;
+        let cancellation = wanted.cancellation();
+        if cancellation.is_cancelled() {
+            return wanted.refuse(errors::request_cancelled());
+        }
         if let Some(live) = &self.live {
             return match live.is_as(request).await {
                 Err(error) => wanted.refuse(error),
@@ -99,10 +114,10 @@ impl Actor {
         }
         let client = link.client;
         let replays = matches!(wanted, Wanted::Replay(_));
-        match Live::load(&self.server, link, &self.id, request, replays).await {
+        match Live::load(&self.server, link, &self.id, request, replays, &cancellation).await {
             Err(error) => wanted.refuse(error),
             Ok((live, opening)) => {
-                wanted.opened(&self.server.app, &opening.chosen, client);
+                wanted.opened(self.id.as_str(), (&self.server.app, &opening.chosen, client));
                 self.live = Some(live.announce(opening).await);
             }
         }
@@ -110,7 +125,8 @@ impl Actor {
 
     /// The outbox replays, between what it has sent of a running turn and what is to come.
     async fn show_again(&self, live: &Live, wanted: Wanted, client: ClientTraits) {
-        let (app, agent) = (Arc::clone(&self.server.app), live.agent().clone());
+        let (app, agent, id) =
+            (Arc::clone(&self.server.app), live.agent().clone(), self.id.clone());
         let ceiling = live.ceiling();
         if live.is_deaf() {
             return wanted.refuse(errors::agent_gone(bridle_agent::AgentGone::Closed));
@@ -119,7 +135,7 @@ impl Actor {
             return self
                 .begin(async move {
                     match live::chosen(&agent, ceiling).await {
-                        Ok(chosen) => wanted.opened(&app, &chosen, client),
+                        Ok(chosen) => wanted.opened(id.as_str(), (&app, &chosen, client)),
                         Err(error) => wanted.refuse(error),
                     }
                 })

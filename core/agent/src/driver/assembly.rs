@@ -86,8 +86,7 @@ impl Driver {
     /// The tools of the scope by name. Of two with one name the nearer, which comes later, stays.
     fn offered(&self) -> BTreeMap<String, Arc<dyn Tool>> {
         let limit = self.scope.get::<OfferedTools>();
-        let is_offered =
-            |name: &str| limit.as_ref().is_none_or(|it| it.0.iter().any(|it| it == name));
+        let is_offered = |name: &str| limit.as_ref().is_none_or(|it| it.offers(name));
         let tools = self.scope.all::<dyn Tool>().into_iter();
         let named = tools.map(|tool| (tool.spec().name.clone(), tool));
         named.filter(|(name, _)| is_offered(name)).collect()
