@@ -1,5 +1,5 @@
 //! What the program as a whole costs, printed beside its goals: the replay of a long session, many
-//! sessions at once, and the end of an answer. Only what was shown is judged.
+//! sessions at once, a refusal, and the end of an answer. Only what was shown is judged.
 
 use std::time::{Duration, Instant};
 
@@ -130,6 +130,26 @@ async fn many_sessions_at_once() {
     let each = memory[2].saturating_sub(memory[1]) / (SESSIONS - 1);
     figure("memory of no, one and twenty sessions in a turn", &format!("{memory:?} KiB"));
     figure("of it, each session behind the first", &format!("{each} KiB"));
+}
+
+/// A session that another process has open is refused, with who has it.
+#[tokio::test]
+async fn the_refusal_of_a_session_that_is_open_elsewhere() {
+    let scene = Scene::new(Script::new()).await;
+    let (holder, session) = scene.session().await;
+    let mut client = scene.client().await;
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..20 {
+        let start = Instant::now();
+        let error = client.load(&scene.place, &session).await.error();
+        times.push(start.elapsed());
+        assert_eq!(error["data"]["pid"], holder.pid(), "{error}");
+    }
+    client.finish_beside().await;
+    holder.finish(&scene.place).await;
+    times.sort_unstable();
+    let value = format!("p50 {:?}, worst {:?}", times[times.len() / 2], times[times.len() - 1]);
+    figure("refusal of a session that is open elsewhere (goal: 100 ms)", &value);
 }
 
 /// From the last bytes of an answer to the response, with what is written to the disk between.
