@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use bridle_world::process::{CommandSpec, Environment, Processes};
+use bridle_world::process::{CommandSpec, Environment, Processes, ServerSpec};
 use bridle_world::sandbox::{Access, Network, Policy, Protected, Tier};
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,20 @@ use crate::figures::{median, millis, say};
 
 /// How often each is done; the median counts.
 const ROUNDS: usize = 200;
+
+/// How often a project is built with and without walls.
+const BUILDS: usize = 11;
+
+/// What is started: a program that does nothing, and a command that does nothing.
+const STARTED: [&[&str]; 2] = [&["/bin/true"], &["/bin/bash", "-c", "true"]];
+
+/// A project of files in C, built as by a makefile.
+const BUILD: &str = "rm -f *.o program
+for file in *.c; do cc -O1 -c $file || exit; done
+cc -o program *.o && ./program";
+
+/// How many files it has, and how many functions each of them.
+const SOURCES: (usize, usize) = (6, 150);
 
 /// Another sandbox.
 const OTHER: &str = "/usr/bin/bwrap";
@@ -34,50 +48,113 @@ pub(crate) fn run(quick: bool) {
     }
     let processes = Processes::new(Processes::THIS_BINARY.into(), Environment::from_variables([]));
     runtime.block_on(async {
-        beside_each_other(&processes, &base).await;
+        let second = processes.confined_at_most(Tier::Landlock);
+        let tiers = [
+            ("full", &processes, processes.sandbox().await.tier() == Tier::Full, "< 3 ms"),
+            ("second", &second, second.sandbox().await.tier() == Tier::Landlock, "< 1.6 ms"),
+        ];
+        for words in STARTED {
+            beside_each_other(words, &processes, &tiers, &base).await;
+        }
+        for (name, processes, stands, _) in tiers {
+            let what = format!("a build in the {name} tier to the same without");
+            let ratio = match stands {
+                true => builds(processes, &base, if quick { BUILDS / 2 } else { BUILDS }).await,
+                false => None,
+            };
+            let ratio = ratio.map_or_else(absent, |ratio| format!("{ratio:.3} times"));
+            say(&what, ratio, "<= 1.05 times");
+        }
+        second.close().await;
         processes.close().await;
     });
     looks(&processes, &base.join("ws"), if quick { ENTRIES / 10 } else { ENTRIES });
 }
 
-async fn beside_each_other(processes: &Processes, base: &Path) {
-    let second = processes.confined_at_most(Tier::Landlock);
-    let tiers = (processes.sandbox().await.tier(), second.sandbox().await.tier());
+/// A tier: its name, what confines in it, whether it stands on this machine, what it may cost.
+type Tiers<'a> = [(&'a str, &'a Processes, bool, &'a str); 2];
+
+fn absent() -> String {
+    "not on this machine".to_owned()
+}
+
+async fn beside_each_other(words: &[&str], processes: &Processes, tiers: &Tiers<'_>, base: &Path) {
     let (mut plain, mut supervised, mut other) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut full, mut landlock) = (Vec::new(), Vec::new());
+    let mut confined = [Vec::new(), Vec::new()];
     let other_is_there = Path::new(OTHER).exists();
     // Turn and turn about, so that whatever else the machine does meets all of them.
     for _ in 0..ROUNDS {
-        plain.push(plainly(&["/bin/bash"], base).await);
-        supervised.push(under_supervision(processes, base, None).await);
-        if tiers.0 == Tier::Full {
-            full.push(under_supervision(processes, base, Some(policy(processes, base))).await);
-        }
-        if tiers.1 == Tier::Landlock {
-            landlock.push(under_supervision(&second, base, Some(policy(&second, base))).await);
+        plain.push(plainly(words, base).await);
+        supervised.push(under_supervision(processes, base, words, None).await);
+        for ((_, processes, stands, _), times) in tiers.iter().zip(&mut confined) {
+            if *stands {
+                let policy = Some(policy(processes, base));
+                times.push(under_supervision(processes, base, words, policy).await);
+            }
         }
         if other_is_there {
-            other.push(beside(base).await);
+            other.push(beside(words, base).await);
         }
     }
-    second.close().await;
+    let what = words.join(" ");
     let (plain, supervised) = (median(plain), median(supervised));
     let ratio = |time: Duration| time.as_secs_f64() / plain.as_secs_f64();
-    say("bash -c true, started plainly", millis(plain), "");
-    say("bash -c true, under the supervisor", millis(supervised), "");
+    say(&format!("{what}, started plainly"), millis(plain), "");
+    say(&format!("{what}, under the supervisor"), millis(supervised), "");
     say("supervised to plain", format!("{:.2} times", ratio(supervised)), "<= 2 times");
-    for (what, times, target) in [
-        ("bash -c true, confined in the full tier", full, "< 3 ms"),
-        ("bash -c true, confined in the second tier", landlock, "< 1.6 ms"),
-        ("bash -c true, in bubblewrap", other, "more than in the full tier"),
-    ] {
-        if times.is_empty() {
-            say(what, "not on this machine", target);
-        } else {
-            let time = median(times);
-            say(what, format!("{}, {:.2} times plain", millis(time), ratio(time)), target);
-        }
+    let [full, second] = confined;
+    let mut rows = vec![("in bubblewrap".to_owned(), other, "more than in the full tier")];
+    for ((name, _, _, target), times) in tiers.iter().zip([full, second]).rev() {
+        // The targets are for a program, of which a shell is another.
+        let target = if words.len() == 1 { target } else { "" };
+        rows.insert(0, (format!("confined in the {name} tier"), times, target));
     }
+    for (how, times, target) in rows {
+        let time = (!times.is_empty()).then(|| median(times));
+        let figure = |time| format!("{}, {:.2} times plain", millis(time), ratio(time));
+        say(&format!("{what}, {how}"), time.map_or_else(absent, figure), target);
+    }
+}
+
+/// How long a build takes with walls, as a part of how long the same takes without; none without a
+/// compiler.
+async fn builds(processes: &Processes, base: &Path, rounds: usize) -> Option<f64> {
+    let ws = base.join("ws");
+    let (files, functions) = SOURCES;
+    for file in 0..files {
+        let mut text = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n".to_owned();
+        for function in 0..functions {
+            text.push_str(&format!(
+                "int f{file}_{function}(int x) {{ for (int i = 0; i < x; i++) x ^= i * {function}; return x; }}\n"
+            ));
+        }
+        if file == 0 {
+            text.push_str("int main(void) { printf(\"%d\", f0_0(3)); return 0; }\n");
+        }
+        fs_err::write(ws.join(format!("{file}.c")), text).unwrap();
+    }
+    let mut ratios = Vec::new();
+    for _ in 0..rounds {
+        let mut times = Vec::new();
+        for confinement in [None, Some(policy(processes, base))] {
+            let spec = CommandSpec {
+                command: BUILD.to_owned(),
+                cwd: ws.clone(),
+                timeout: None,
+                spool: None,
+                confinement,
+            };
+            let start = Instant::now();
+            let done = processes.run(spec, CancellationToken::new(), |_| ()).await.unwrap();
+            if done.exit_code != Some(0) {
+                return None;
+            }
+            times.push(start.elapsed().as_secs_f64());
+        }
+        ratios.push(times[1] / times[0]);
+    }
+    ratios.sort_by(f64::total_cmp);
+    ratios.get(ratios.len() / 2).copied()
 }
 
 /// What is protected in a folder, found for the first time and then again.
@@ -121,21 +198,22 @@ fn policy(processes: &Processes, base: &Path) -> Policy {
 }
 
 /// In the other sandbox, with the same walls as far as it has them.
-async fn beside(base: &Path) -> Duration {
+async fn beside(words: &[&str], base: &Path) -> Duration {
     let ws = base.join("ws");
     let ws = ws.to_str().unwrap();
     let walls = "--new-session --die-with-parent --ro-bind / / --dev /dev --tmpfs /tmp --tmpfs /run \
                  --unshare-all --cap-drop ALL --proc /proc --bind";
     let mut command = vec![OTHER];
     command.extend(walls.split_whitespace());
-    command.extend([ws, ws, "/bin/bash"]);
+    command.extend([ws, ws]);
+    command.extend(words);
     plainly(&command, base).await
 }
 
-async fn plainly(starters: &[&str], base: &Path) -> Duration {
+async fn plainly(words: &[&str], base: &Path) -> Duration {
     let start = Instant::now();
-    let mut command = tokio::process::Command::new(starters[0]);
-    command.args(&starters[1..]).args(["-c", "true"]).env_clear().stdin(Stdio::null());
+    let mut command = tokio::process::Command::new(words[0]);
+    command.args(&words[1..]).env_clear().stdin(Stdio::null());
     let output = command.current_dir(base.join("ws")).output().await.unwrap();
     assert!(output.status.success());
     start.elapsed()
@@ -144,17 +222,20 @@ async fn plainly(starters: &[&str], base: &Path) -> Duration {
 async fn under_supervision(
     processes: &Processes,
     base: &Path,
+    words: &[&str],
     confinement: Option<Policy>,
 ) -> Duration {
     let start = Instant::now();
-    let spec = CommandSpec {
-        command: "true".to_owned(),
+    let spec = ServerSpec {
+        program: words[0].into(),
+        arguments: words[1..].iter().map(Into::into).collect(),
+        environment: Vec::new(),
         cwd: base.join("ws"),
-        timeout: None,
-        spool: None,
         confinement,
     };
-    let finished = processes.run(spec, CancellationToken::new(), |_| ()).await.unwrap();
+    let token = CancellationToken::new();
+    let (running, _) = processes.server(spec, &token).await.unwrap().unwrap();
+    let finished = running.finish(token, |_| ()).await.unwrap();
     assert_eq!(finished.exit_code, Some(0));
     start.elapsed()
 }

@@ -189,7 +189,7 @@ fn faults_of_source(path: &str, text: &str) -> Vec<String> {
 const STARTERS: [(&str, &str); 4] = [
     ("core/world/src/process/launcher.rs", "the launcher of each command's supervisor"),
     ("core/world/src/process/credential.rs", "the user's own, which may leave an agent behind"),
-    ("core/world/src/supervisor.rs", "the command, as the supervisor's child"),
+    ("core/world/src/sandbox/start.rs", "the command, as the supervisor's child"),
     ("acp-server/src/commands/demo/server.rs", "an agent, as an editor starts it"),
 ];
 

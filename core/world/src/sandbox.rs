@@ -25,8 +25,8 @@ mod privileges;
 mod protected;
 mod seatbelt;
 mod secrets;
+pub(crate) mod start;
 mod temporary;
-pub(crate) mod terminal;
 mod view;
 
 pub use aside::PutAside;

@@ -13,22 +13,22 @@ mod launcher;
 pub(crate) mod protocol;
 pub(crate) mod tree;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::net::Shutdown;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use rustix::stdio::stdin;
 
 use crate::plant::Plant;
-use crate::sandbox;
 use crate::sandbox::fork::Fork;
 use crate::sandbox::placeholders::Placeholders;
+use crate::sandbox::start::{Leads, Program};
 use confined::Handover;
 use launcher::Streams;
 use protocol::{MAX_REQUEST, Request, Status, Step};
@@ -87,6 +87,8 @@ fn supervise(streams: Streams) -> Result<(), (Step, String)> {
         guard::stand_behind(supervisor, guard, &over);
         // A record that stays tells the next command of them.
         placeholders.map(Placeholders::remove);
+        // The agent waits for this, and not for the system to take this process down.
+        rustix::net::shutdown(stdin(), Shutdown::Write).ok();
         return Ok(());
     }
     drop(placeholders);
@@ -129,7 +131,6 @@ fn receive() -> std::io::Result<Request> {
 }
 
 /// Starts the command, which alone keeps its streams.
-#[expect(clippy::disallowed_methods, reason = "the supervisor is where commands start")]
 fn start(request: &Request, streams: Streams) -> Result<(Pid, Option<Handover>), (Step, String)> {
     let setup = |error: std::io::Error| (Step::Setup, error.to_string());
     let Streams { output, dialogue } = streams;
@@ -140,36 +141,17 @@ fn start(request: &Request, streams: Streams) -> Result<(Pid, Option<Handover>),
     // Entered here and not by the child: its error would be that of a missing program.
     std::env::set_current_dir(&request.cwd)
         .map_err(|error| (Step::WorkingDirectory, error.to_string()))?;
-    let mut command = Command::new(&request.program);
-    command
-        .args(&request.arguments)
-        .env_clear()
-        .envs(request.environment.iter().map(|(name, value)| (name, value)));
-    match terminal {
-        None => {
-            let errors = output.try_clone().map_err(setup)?;
-            let (input, answers) = match dialogue {
-                Some((input, answers)) => (Stdio::from(input), answers),
-                None => (Stdio::null(), output),
-            };
-            command.stdin(input).stdout(Stdio::from(answers)).stderr(Stdio::from(errors));
-            command.process_group(0)
+    let program = Program::new(&request.program, &request.arguments, &request.environment)
+        .map_err(|error| (Step::Program, error.to_string()))?;
+    let nothing = fs_err::File::open("/dev/null").map_err(setup)?;
+    let (leads, streams) = match (&terminal, &dialogue) {
+        (Some(terminal), _) => (Leads::Session, [terminal.as_fd(); 3]),
+        (None, Some((input, answers))) => {
+            (Leads::Group, [input.as_fd(), answers.as_fd(), output.as_fd()])
         }
-        Some(terminal) => {
-            sandbox::terminal::take(&mut command);
-            command
-                .stdin(Stdio::from(terminal.try_clone().map_err(setup)?))
-                .stdout(Stdio::from(terminal.try_clone().map_err(setup)?))
-                .stderr(Stdio::from(terminal))
-        }
+        (None, None) => (Leads::Group, [nothing.as_fd(), output.as_fd(), output.as_fd()]),
     };
-    let handover = lock.map(|lock| lock.turn_in(&mut command)).transpose().map_err(setup)?;
-    let (child, handover) = confined::started(command.spawn(), handover)?;
-    let main = i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| (Step::Setup, "the command has no process number".to_owned()))?;
-    Ok((main, handover))
+    confined::start(&program, streams, leads, lock.as_ref())
 }
 
 /// Opens a terminal without making it that of this process.

@@ -6,10 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use libc::sock_filter;
 use serde::{Deserialize, Serialize};
@@ -18,7 +15,7 @@ use super::altered::Snapshot;
 use super::bpf;
 use super::filter::Filter;
 use super::landlock::{KNOWS_SCOPES, REQUIRED, Rights, Ruleset, Scope, version};
-use super::listener::{Listener, install, send_to};
+use super::listener::{Listener, install};
 use super::namespaces::Own;
 use super::policy::{Access, Network, Policy};
 use super::{privileges, set_not_dumpable, view};
@@ -179,44 +176,19 @@ pub(crate) struct Lock {
     unwatched: Vec<sock_filter>,
 }
 
-/// Tells, once a command was started or not, whether it was locked in.
-#[derive(Debug)]
-pub(crate) struct Handover(UnixStream);
-
 impl Lock {
-    /// Has `command` lock itself in. Its program cannot undo that, and nothing of it runs before.
+    /// Locks this thread in, and whatever it starts, for good. Returns who is asked on their behalf, if
+    /// anybody is. Landlock first: its own calls need not be allowed afterwards.
     ///
     /// # Errors
-    /// When there is no way to hear of it.
-    #[expect(unsafe_code, reason = "the standard library marks code between fork and exec so")]
-    pub(crate) fn turn_in(self, command: &mut Command) -> io::Result<Handover> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let turn = move || self.turn(&theirs);
-        if !Plant::PolicyAfterExec.is_in() {
-            // SAFETY: the supervisor has one thread, so the child is whole: it may do whatever its
-            // parent could, memory and locks included.
-            unsafe { command.pre_exec(turn) };
-        }
-        Ok(Handover(ours))
-    }
-
-    /// Landlock first: its own calls need not be allowed afterwards.
-    fn turn(&self, to: &UnixStream) -> io::Result<()> {
+    /// When it is not locked in, or not wholly.
+    pub(super) fn turn(&self) -> io::Result<Option<Listener>> {
         if let Some(ruleset) = &self.ruleset {
             ruleset.restrict()?;
         }
-        let listener = match Plant::NoSeccomp.is_in() {
-            true => None,
-            false => install(&self.watched, &self.unwatched)?,
-        };
-        send_to(to, listener)
-    }
-}
-
-impl Handover {
-    /// What the command sent when it was locked in: who is to be asked, if anybody is. None when it
-    /// was not locked in.
-    pub(crate) fn take(self) -> Option<Option<Listener>> {
-        Listener::receive(self.0.as_fd()).ok()
+        match Plant::NoSeccomp.is_in() {
+            true => Ok(None),
+            false => install(&self.watched, &self.unwatched),
+        }
     }
 }

@@ -6,9 +6,8 @@
 
 #![expect(unsafe_code, reason = "seccomp has no safe wrapper")]
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use libc::{
     SECCOMP_FILTER_FLAG_NEW_LISTENER, SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
@@ -17,15 +16,11 @@ use libc::{
     seccomp_notif, seccomp_notif_resp, sock_filter, sock_fprog,
 };
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 
 /// Lets the one that waits and the one that answers take turns on one processor.
 const SYNCHRONOUS: u64 = 1;
 
-/// Loads `watched` for this thread and what it starts, and returns who is to be asked. Where there
+/// Loads `watched` for this thread and what it starts, and returns where they are asked about. Where there
 /// is somebody already, in a sandbox around this one, loads `unwatched`, which asks nobody.
 ///
 /// # Errors
@@ -33,12 +28,15 @@ const SYNCHRONOUS: u64 = 1;
 pub(super) fn install(
     watched: &[sock_filter],
     unwatched: &[sock_filter],
-) -> io::Result<Option<OwnedFd>> {
+) -> io::Result<Option<Listener>> {
     let listening = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     for flags in [listening | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, listening] {
         if let Ok(number) = load(watched, flags) {
+            // Slower without, and not known to older kernels.
+            // SAFETY: this request takes its argument as a number.
+            unsafe { libc::ioctl(number, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNCHRONOUS) };
             // SAFETY: with this flag the call returns a new descriptor that nobody else knows.
-            return Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }));
+            return Ok(Some(Listener(unsafe { OwnedFd::from_raw_fd(number) })));
         }
     }
     load(unwatched, 0).map(|_| None)
@@ -57,18 +55,6 @@ fn load(code: &[sock_filter], flags: libc::c_ulong) -> io::Result<i32> {
     }
 }
 
-/// Says on `to` that the lock is closed, and gives away the listener if there is one.
-pub(super) fn send_to(to: impl AsFd, listener: Option<OwnedFd>) -> io::Result<()> {
-    let descriptors: Vec<BorrowedFd<'_>> = listener.iter().map(OwnedFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() {
-        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    }
-    sendmsg(to, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
 /// The end at which one is asked.
 #[derive(Debug)]
 pub(crate) struct Listener(OwnedFd);
@@ -85,34 +71,6 @@ pub(super) enum Answer {
 }
 
 impl Listener {
-    /// Takes what [`send_to`] has sent: perhaps no listener.
-    ///
-    /// # Errors
-    /// When nothing was sent.
-    pub(super) fn receive(from: BorrowedFd<'_>) -> io::Result<Option<Self>> {
-        let mut byte = [0];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        let received = recvmsg(from, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
-        if received.bytes == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let descriptors = ancillary.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        });
-        let listener = descriptors.flatten().next().map(Self);
-        if let Some(Self(descriptor)) = &listener {
-            // Slower without, and not known to older kernels.
-            // SAFETY: this request takes its argument as a number.
-            unsafe {
-                libc::ioctl(descriptor.as_raw_fd(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNCHRONOUS)
-            };
-        }
-        Ok(listener)
-    }
-
     /// Answers what is asked with `judge`, until nobody is left who could ask.
     pub(super) fn serve(&self, mut judge: impl FnMut(&Self, &seccomp_notif) -> Answer) {
         loop {

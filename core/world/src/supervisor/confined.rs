@@ -2,18 +2,20 @@
 //! not in force means that nothing is started.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::process::Child;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, Signal, WaitOptions};
 
 use super::protocol::{Status, Step};
 use super::report;
 use crate::plant::Plant;
-use crate::sandbox::confine::{self, Confinement, Lock};
+use crate::sandbox::confine::{Confinement, Lock};
 use crate::sandbox::denials::Watcher;
 use crate::sandbox::fork::{Fork, split};
 use crate::sandbox::listener::Listener;
 use crate::sandbox::namespaces::split_into;
 use crate::sandbox::placeholders::Placeholders;
+use crate::sandbox::start::{self, Leads, Program, Started};
 
 /// What came of locking a command in: who is to be asked, if anybody is.
 pub(super) type Handover = Option<Listener>;
@@ -48,23 +50,28 @@ pub(super) fn enter(
     confinement.map(|it| it.enter(terminal)).transpose().map_err(sandbox)
 }
 
-/// Tells a program that cannot be executed from a command that could not be locked in.
-pub(super) fn started(
-    child: io::Result<Child>,
-    handover: Option<confine::Handover>,
-) -> Result<(Child, Option<Handover>), Failure> {
-    let confined = handover.is_some();
-    let handover = handover.and_then(confine::Handover::take);
-    let locked = handover.is_some() || Plant::PolicyAfterExec.is_in();
-    match child {
-        Ok(child) if locked || !confined => Ok((child, handover)),
-        Ok(mut child) => {
-            // It said nothing, so it is not to run.
-            child.kill().and_then(|()| child.wait()).map_err(sandbox)?;
+/// Starts the command. Tells a program that cannot be executed from a command that could not be locked
+/// in.
+pub(super) fn start(
+    program: &Program,
+    streams: [BorrowedFd<'_>; 3],
+    leads: Leads,
+    lock: Option<&Lock>,
+) -> Result<(Pid, Option<Handover>), Failure> {
+    let Started { child, locked, error } = start::start(program, streams, leads, lock)
+        .map_err(|error| (Step::Setup, format!("splitting: {error}")))?;
+    let is_right = lock.is_none() || locked.is_some() || Plant::PolicyAfterExec.is_in();
+    match error {
+        None if is_right => Ok((child, lock.map(|_| locked.flatten()))),
+        None => {
+            // Nobody knows what it is, so it is not to run.
+            rustix::process::kill_process(child, Signal::KILL)
+                .and_then(|()| rustix::process::waitpid(Some(child), WaitOptions::empty()))
+                .map_err(|error| sandbox(error.into()))?;
             Err((Step::Sandbox, "the command was not locked in".to_owned()))
         }
-        Err(error) if locked || !confined => Err((Step::Program, error.to_string())),
-        Err(error) => Err((Step::Sandbox, format!("locking the command in: {error}"))),
+        Some(error) if is_right => Err((Step::Program, error.to_string())),
+        Some(error) => Err((Step::Sandbox, format!("locking the command in: {error}"))),
     }
 }
 
