@@ -12,6 +12,7 @@ mod diagnostics;
 mod doctor;
 mod exec;
 mod login;
+mod mcp;
 mod models;
 mod sessions;
 mod signals;
@@ -83,6 +84,9 @@ enum Command {
     /// Look at stored sessions.
     #[command(subcommand)]
     Sessions(sessions::Action),
+    /// Look at the MCP servers of the configuration.
+    #[command(subcommand)]
+    Mcp(mcp::Action),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(config::Action),
@@ -188,6 +192,9 @@ fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
         Command::Sessions(action) => {
             let app = block_on(async { Ok(app(environment, plain).await) })?;
             sessions::run(&app, action)
+        }
+        Command::Mcp(action) => {
+            block_on(async { mcp::run(&*app(environment, plain).await, action).await })
         }
         Command::Config(action) => {
             block_on(async { config::run(&*app(environment, plain).await, action).await })

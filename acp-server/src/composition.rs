@@ -19,7 +19,7 @@ use bridle_agent::{
     Question, Seated, SessionSeat,
 };
 use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
-use bridle_mcp::SessionServers;
+use bridle_mcp::{Running, SessionServers};
 use bridle_model::{Catalogue, ListedModel};
 use bridle_session::{
     EventCount, Header, Parent, Route, Seq, Session, SessionId, Terms, UnixMillis,
@@ -100,6 +100,11 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
+    /// Its MCP servers; none where that part is not active.
+    pub fn servers(&self) -> Arc<Running> {
+        self.scope.get().unwrap_or_default()
+    }
+
     /// Ends the driver, waits for everything it started, releases the log, and undoes the rest.
     /// Says what of it failed; the session is closed all the same.
     ///
@@ -112,6 +117,12 @@ impl OpenSession {
         }
         failures
     }
+}
+
+/// Where it is written down what the MCP servers of a session say of themselves: beside its log, so that
+/// it goes with it.
+pub fn journal(settings: &Settings, id: &SessionId) -> Option<PathBuf> {
+    Some(settings.state.as_ref()?.join("sessions").join(id.as_str()).join("mcp.log"))
 }
 
 /// What is wrong with a part, for a person; `None` for one that works or is switched off.
@@ -147,6 +158,11 @@ impl App {
     /// # Errors
     /// Why there is no driver, for a person. The log is released then.
     pub async fn open(&self, seed: SessionSeed) -> Result<OpenSession, String> {
+        let settings = self.settings();
+        let configured = settings.servers.iter().filter(|server| server.enabled);
+        let servers = seed.servers.beside(configured.map(|server| &server.server));
+        let journal = journal(&settings, &seed.header.id);
+        let seed = SessionSeed { servers: SessionServers { journal, ..servers }, ..seed };
         if let (Some(route), Some(models)) =
             (self.settings().route.clone(), self.scope.get::<Providers>())
         {

@@ -13,6 +13,7 @@ mod listed;
 mod paths;
 mod provider;
 mod resolve;
+mod servers;
 mod settings;
 
 pub use credentials::{CredentialsError, set_key};
@@ -22,4 +23,5 @@ pub use paths::Places;
 pub use provider::{KnownProvider, PROVIDERS, supported_names};
 pub use resolve::load;
 pub(crate) use resolve::route_fault;
+pub use servers::ConfiguredServer;
 pub use settings::{KeySource, Overrides, ProviderSettings, Row, Settings, Source};

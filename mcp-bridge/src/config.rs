@@ -3,9 +3,29 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The servers of one session, in the order in which they were named.
+use reqwest::Url;
+
+/// The servers of one session.
 #[derive(Clone, Debug, Default)]
-pub struct SessionServers(pub Vec<ServerConfig>);
+pub struct SessionServers {
+    /// In the order in which they were named.
+    pub servers: Vec<ServerConfig>,
+    /// Where it is written down what they say of themselves; nowhere without it.
+    pub journal: Option<PathBuf>,
+}
+
+impl SessionServers {
+    /// These servers, and behind them those of `others` that have other names.
+    #[must_use]
+    pub fn beside<'a>(mut self, others: impl IntoIterator<Item = &'a ServerConfig>) -> Self {
+        for other in others {
+            if self.servers.iter().all(|server| server.name != other.name) {
+                self.servers.push(other.clone());
+            }
+        }
+        self
+    }
+}
 
 /// One server.
 #[derive(Clone, Debug)]
@@ -40,6 +60,13 @@ pub enum Reach {
         /// What it finds in its environment beside what every command does.
         environment: Vec<(String, String)>,
     },
+    /// A server somewhere that is spoken with over HTTP.
+    Http {
+        /// Its address.
+        url: String,
+        /// What each request says beside what the protocol does.
+        headers: Vec<(String, String)>,
+    },
 }
 
 impl ServerConfig {
@@ -64,13 +91,22 @@ impl ServerConfig {
     }
 }
 
-impl std::fmt::Debug for Reach {
-    /// Neither arguments nor values of the environment: they may be secrets.
+/// Without arguments, environment and headers, and of an address only where it is: the rest may be
+/// secret.
+impl std::fmt::Display for Reach {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Stdio { program, .. } => {
-                f.debug_struct("Stdio").field("program", program).finish_non_exhaustive()
-            }
+            Self::Stdio { program, .. } => write!(f, "{}", program.display()),
+            Self::Http { url, .. } => match Url::parse(url) {
+                Ok(url) => write!(f, "{}", url.origin().ascii_serialization()),
+                Err(_) => f.write_str("an address that is none"),
+            },
         }
+    }
+}
+
+impl std::fmt::Debug for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
     }
 }

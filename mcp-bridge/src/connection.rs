@@ -1,33 +1,30 @@
-//! One life of a server: started, initialised, asked, ended.
+//! One life of a server: reached, initialised, asked, ended.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
-use bridle_world::process::{Capture, Finished, ProcessError, Processes, Running, ServerSpec};
-use rmcp::ClientHandler;
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, Implementation,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerResult,
-};
+use bridle_world::process::{Processes, ServerSpec};
+use rmcp::model::{ClientRequest, CustomRequest, ProtocolVersion};
 use rmcp::service::{
-    NotificationContext, PeerRequestOptions, RequestHandle, RoleClient, RunningService,
-    ServiceError, serve_client,
+    ClientInitializeError, Peer, PeerRequestOptions, RoleClient, RunningService, serve_client,
 };
 use serde_json::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::{Reach, ServerConfig};
+use crate::http;
+use crate::journal::Journal;
+use crate::listener::Listener;
 use crate::pipes::Pipes;
+use crate::process::Process;
+use crate::request::{Asked, Fault};
 
 /// How long a server may take to end once nothing more is said to it.
-const POLITE_LIMIT: Duration = Duration::from_millis(200);
-
-/// How much of what a server wrote to its standard error a failure tells, in bytes.
-const TOLD_TAIL: usize = 2_000;
+pub(crate) const POLITE_LIMIT: Duration = Duration::from_millis(200);
 
 /// Where servers are started.
 #[derive(Clone)]
@@ -35,111 +32,57 @@ pub(crate) struct Host {
     pub(crate) processes: Arc<Processes>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskSet,
-    /// The session's folder.
-    pub(crate) cwd: std::path::PathBuf,
+    pub(crate) journal: Journal,
+    /// The session's folders; servers run in the first.
+    pub(crate) folders: Arc<[PathBuf]>,
 }
 
 /// A server that answers.
 pub(crate) struct Connection {
-    service: RunningService<RoleClient, Listener>,
+    peer: Peer<RoleClient>,
     listener: Listener,
-    process: Process,
+    /// Where it is a program of ours.
+    process: Option<Process>,
+    /// Ends the conversation; dropped, too.
+    closing: CancellationToken,
+    _closes: DropGuard,
+    /// Cancelled once nothing can be said any more.
+    over: CancellationToken,
+    /// The conversation. `None` once it was waited for.
+    conversation: Mutex<Option<JoinHandle<()>>>,
     clock: Arc<dyn Clock>,
 }
 
-/// The process of a server.
-struct Process {
-    /// Orders its end.
-    token: CancellationToken,
-    /// What it wrote to its standard error.
-    errors: Arc<Mutex<Capture>>,
-    /// `None` once it was waited for.
-    follower: Mutex<Option<JoinHandle<Result<Finished, ProcessError>>>>,
-    /// Cancelled when it has ended.
-    ended: CancellationToken,
-}
-
-/// Hears what a server says without being asked.
-#[derive(Clone, Default)]
-pub(crate) struct Listener {
-    calls: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Sign>>>>,
-    /// Woken when the tools are other ones.
-    pub(crate) tools_changed: Arc<Notify>,
-}
-
-/// A sign of life of a call.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Sign {
-    pub(crate) progress: f64,
-    pub(crate) total: Option<f64>,
-    pub(crate) message: Option<String>,
-}
-
-/// Why a server cannot be spoken with, for a person.
+/// Why a server cannot be used, for a person.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Unavailable(pub(crate) String);
-
-/// A request that is under way.
-pub(crate) struct Asked {
-    handle: RequestHandle<RoleClient>,
-    pub(crate) signs: watch::Receiver<Sign>,
-    listener: Listener,
+#[error("{text}")]
+pub(crate) struct Unavailable {
+    pub(crate) text: String,
+    pub(crate) remedy: Remedy,
 }
 
-/// What came of a request.
-#[derive(Debug)]
-pub(crate) enum Reply {
-    /// What the server answered.
-    Result(Value),
-    /// It refused: a message for the model.
-    Refused(String),
-    /// It is gone, and nobody knows what it did.
-    Lost,
+/// What may help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Trying again.
+    #[default]
+    Again,
+    /// A person has to log in.
+    LogIn,
 }
 
-impl ClientHandler for Listener {
-    fn get_info(&self) -> ClientConfig {
-        let us = Implementation::new("bridle", env!("CARGO_PKG_VERSION"));
-        // The newest version that begins with `initialize`.
-        ClientConfig::new(ClientCapabilities::default(), us)
-            .with_protocol_version(ProtocolVersion::V_2025_11_25)
+impl Unavailable {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), remedy: Remedy::default() }
     }
 
-    async fn on_progress(
-        &self,
-        sign: ProgressNotificationParam,
-        _: NotificationContext<RoleClient>,
-    ) {
-        if let Some(call) = self.calls().get(&sign.progress_token) {
-            // Each notification has a task of its own, so an older one may come late.
-            call.send_if_modified(|now| {
-                let newer = sign.progress > now.progress || now.message.is_none();
-                if newer {
-                    *now = Sign {
-                        progress: sign.progress,
-                        total: sign.total,
-                        message: sign.message.clone(),
-                    };
-                }
-                newer
-            });
-        }
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
-    }
-}
-
-impl Listener {
-    fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Sign>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn cancelled() -> Self {
+        Self::new("cancelled")
     }
 }
 
 impl Connection {
-    /// Starts the server and waits until it has introduced itself. When it does not in time, or cannot
+    /// Reaches the server and waits until it has introduced itself. When it does not in time, or cannot
     /// be understood, nothing is left of it.
     ///
     /// # Errors
@@ -149,35 +92,48 @@ impl Connection {
         host: &Host,
         token: &CancellationToken,
     ) -> Result<Self, Unavailable> {
-        let Reach::Stdio { program, arguments, environment } = &config.reach;
-        let pairs = environment.iter().map(|(name, value)| (name.into(), value.into()));
-        let spec = ServerSpec {
-            program: program.into(),
-            arguments: arguments.iter().map(Into::into).collect(),
-            environment: pairs.collect(),
-            cwd: host.cwd.clone(),
-            confinement: None,
-        };
-        let started = host.processes.server(spec, token).await.map_err(unavailable)?;
-        let (running, dialogue) = started.ok_or_else(cancelled)?;
-        let process = Process::follow(running, host);
-        let listener = Listener::default();
-        let pipes = Pipes::new(config.name.as_str().into(), dialogue);
-        let serving = tokio::select! {
-            biased;
-            () = token.cancelled() => Err(cancelled()),
-            serving = serve_client(listener.clone(), pipes) => serving.map_err(|error| Unavailable(error.to_string())),
-            () = host.clock.sleep(config.start_limit) => {
-                let limit = config.start_limit.as_secs_f64();
-                Err(Unavailable(format!("it did not answer within {limit} s")))
+        let listener = Listener::new(&config.name, host);
+        let (service, process) = match &config.reach {
+            Reach::Stdio { program, arguments, environment } => {
+                let pairs = environment.iter().map(|(name, value)| (name.into(), value.into()));
+                let spec = ServerSpec {
+                    program: program.into(),
+                    arguments: arguments.iter().map(Into::into).collect(),
+                    environment: pairs.collect(),
+                    cwd: host.folders.first().cloned().unwrap_or_default(),
+                    confinement: None,
+                };
+                let started = host.processes.server(spec, token).await.map_err(unavailable)?;
+                let (running, dialogue) = started.ok_or_else(Unavailable::cancelled)?;
+                let process = Process::follow(running, &config.name, &host.tasks, &host.journal);
+                let pipes = Pipes::new(config.name.as_str().into(), dialogue);
+                let serving = serve_client(listener.clone(), pipes);
+                match introduced(serving, config, host, token).await {
+                    Ok(service) => (service, Some(process)),
+                    Err(why) => return Err(process.end(&host.clock).await.explain(why)),
+                }
+            }
+            Reach::Http { url, headers } => {
+                let renewed = Arc::clone(&listener.tools_changed);
+                let wire = http::wire(url, headers, Arc::clone(&host.clock), renewed)
+                    .map_err(Unavailable::new)?;
+                let serving = serve_client(listener.clone(), wire);
+                (introduced(serving, config, host, token).await?, None)
             }
         };
-        let clock = Arc::clone(&host.clock);
-        let service = match serving {
-            Ok(service) => service,
-            Err(why) => return Err(process.end(&clock).await.explain(why)),
+        let (closing, over) = (CancellationToken::new(), CancellationToken::new());
+        let peer = service.peer().clone();
+        let conversation = host.tasks.spawn(converse(service, closing.clone(), over.clone()));
+        let connection = Self {
+            peer,
+            listener,
+            process,
+            _closes: closing.clone().drop_guard(),
+            closing,
+            over,
+            conversation: Mutex::new(Some(conversation)),
+            clock: Arc::clone(&host.clock),
         };
-        let connection = Self { service, listener, process, clock };
         match connection.version() {
             Ok(()) => Ok(connection),
             Err(why) => {
@@ -189,23 +145,38 @@ impl Connection {
 
     /// Whatever version a server answers is taken by the official client.
     fn version(&self) -> Result<(), Unavailable> {
-        let version = self.service.peer_info().map(|info| info.protocol_version.clone());
-        let version = version.ok_or_else(|| Unavailable("it did not say who it is".to_owned()))?;
+        let version = self.peer.peer_info().map(|info| info.protocol_version.clone());
+        let version = version.ok_or_else(|| Unavailable::new("it did not say who it is"))?;
         let known = ProtocolVersion::KNOWN_VERSIONS;
         if known.contains(&version) && version.has_initialize() {
             return Ok(());
         }
-        Err(Unavailable(format!("it speaks version {version} of the protocol, which is not known")))
+        Err(Unavailable::new(format!(
+            "it speaks version {version} of the protocol, which is not known"
+        )))
     }
 
     /// What the server says about its own use.
     pub(crate) fn instructions(&self) -> Option<String> {
-        self.service.peer_info()?.instructions.clone()
+        self.peer.peer_info()?.instructions.clone()
+    }
+
+    /// Who it says it is, and which version of the protocol it speaks.
+    pub(crate) fn introduction(&self) -> Option<(String, String)> {
+        let info = self.peer.peer_info()?;
+        let who = info.server_info.as_ref();
+        let who = who.map_or_else(String::new, |who| format!("{} {}", who.name, who.version));
+        Some((who, info.protocol_version.to_string()))
     }
 
     /// Whether it has tools.
     pub(crate) fn has_tools(&self) -> bool {
-        self.service.peer_info().is_some_and(|info| info.capabilities.tools.is_some())
+        self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_some())
+    }
+
+    /// Whether it has resources.
+    pub(crate) fn has_resources(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
     /// Woken when its tools are other ones.
@@ -219,19 +190,31 @@ impl Connection {
     /// [`Unavailable`] when the server is gone; then it did not get the request.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Result<Asked, Unavailable> {
         let request = ClientRequest::CustomRequest(CustomRequest::new(method, Some(params)));
-        let sent = self.service.send_cancellable_request(request, PeerRequestOptions::no_options());
-        let handle = sent.await.map_err(unavailable)?;
-        let (sender, signs) = watch::channel(Sign::default());
-        self.listener.calls().insert(handle.progress_token.clone(), sender);
-        Ok(Asked { handle, signs, listener: self.listener.clone() })
+        let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options());
+        Ok(Asked::new(sent.await.map_err(unavailable)?, self.listener.clone()))
     }
 
-    /// Waits for the end of the server, whoever brings it about.
+    /// Waits until nothing can be said to the server any more, whoever brings that about.
     ///
     /// # Cancel safety
     /// Cancel safe.
     pub(crate) async fn ended(&self) {
-        self.process.ended.cancelled().await;
+        let process = async {
+            match &self.process {
+                Some(process) => process.ended.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.over.cancelled() => {}
+            () = process => {}
+        }
+    }
+
+    /// Whether nothing can be said to the server any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.over.is_cancelled()
+            || self.process.as_ref().is_some_and(|process| process.ended.is_cancelled())
     }
 
     /// Ends the server: nothing more is said to it, then it is told to, then it is made to. Says how it
@@ -240,137 +223,70 @@ impl Connection {
     /// # Cancel safety
     /// When it is dropped, the server is made to end without waiting.
     pub(crate) async fn close(&self) -> Unavailable {
-        // Its transport closes with it, and with that the server's input.
-        self.service.cancellation_token().cancel();
-        self.process.end(&self.clock).await.explain(Unavailable("it was ended".to_owned()))
-    }
-
-    /// Whether the server has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.process.ended.is_cancelled()
-    }
-}
-
-impl Process {
-    fn follow(running: Running, host: &Host) -> Self {
-        let token = CancellationToken::new();
-        let (errors, ended) = (Arc::<Mutex<Capture>>::default(), CancellationToken::new());
-        let (order, over, shown) = (token.clone(), ended.clone(), Arc::clone(&errors));
-        let follower = host.tasks.spawn(async move {
-            let finished = running
-                .finish(order, |output| {
-                    *shown.lock().unwrap_or_else(PoisonError::into_inner) = output.clone();
-                })
-                .await;
-            over.cancel();
-            finished
-        });
-        Self { token, errors, follower: Mutex::new(Some(follower)), ended }
-    }
-
-    /// Waits for its end for a moment, and then sees to it.
-    async fn end(&self, clock: &Arc<dyn Clock>) -> End {
-        tokio::select! {
-            () = self.ended.cancelled() => {}
-            () = clock.sleep(POLITE_LIMIT) => {}
-        }
-        let by_itself = self.ended.is_cancelled();
-        self.token.cancel();
-        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let finished = match follower {
-            Some(follower) => follower.await.ok(),
-            None => None,
+        let why = match self.over.is_cancelled() {
+            true => "it ended the conversation",
+            false => "it was ended",
         };
-        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        End {
-            errors: tail(&errors),
-            how: match finished {
-                Some(Ok(finished)) if by_itself => Some(how(&finished)),
-                Some(Err(error)) => Some(error.to_string()),
-                Some(Ok(_)) | None => None,
+        self.closing.cancel();
+        // Its wire closes with it: a program has no more input, a remote one is told goodbye.
+        if let Some(conversation) = self.conversation.lock().await.take() {
+            tokio::select! {
+                _ = conversation => {}
+                () = self.clock.sleep(POLITE_LIMIT) => {}
+            }
+        }
+        match &self.process {
+            Some(process) => process.end(&self.clock).await.explain(Unavailable::new(why)),
+            None => Unavailable::new(why),
+        }
+    }
+}
+
+type Service = RunningService<RoleClient, Listener>;
+
+/// Waits until a server has introduced itself, but not for ever.
+async fn introduced(
+    serving: impl Future<Output = Result<Service, ClientInitializeError>>,
+    config: &ServerConfig,
+    host: &Host,
+    token: &CancellationToken,
+) -> Result<Service, Unavailable> {
+    let limit = config.start_limit;
+    tokio::select! {
+        biased;
+        () = token.cancelled() => Err(Unavailable::cancelled()),
+        serving = serving => serving.map_err(|error| match error {
+            ClientInitializeError::JsonRpcError(error) => match Fault::of(&error) {
+                Some(Fault::LogIn) => {
+                    Unavailable { text: error.message.into_owned(), remedy: Remedy::LogIn }
+                }
+                Some(_) => Unavailable::new(error.message),
+                None => Unavailable::new(format!("it refused: {} ({})", error.message, error.code.0)),
             },
+            error => unavailable(error),
+        }),
+        () = host.clock.sleep(limit) => {
+            Err(Unavailable::new(format!("it did not answer within {} s", limit.as_secs_f64())))
         }
     }
 }
 
-/// How a server ended.
-struct End {
-    /// The end of what it wrote to its standard error.
-    errors: String,
-    /// `None` when it was ended.
-    how: Option<String>,
-}
-
-impl End {
-    /// The whole reason, for a person.
-    fn explain(self, why: Unavailable) -> Unavailable {
-        let mut text = self.how.unwrap_or(why.0);
-        if !self.errors.is_empty() {
-            text = format!("{text}; it wrote: {}", self.errors);
+/// Keeps the conversation going until it ends or is to.
+async fn converse(service: Service, closing: CancellationToken, over: CancellationToken) {
+    let end = service.cancellation_token();
+    let ended = service.waiting();
+    tokio::pin!(ended);
+    tokio::select! {
+        _ = &mut ended => {}
+        () = closing.cancelled() => {
+            end.cancel();
+            // It would only be its panic.
+            ended.await.ok();
         }
-        Unavailable(text)
     }
-}
-
-fn how(finished: &Finished) -> String {
-    match (finished.exit_code, finished.signal) {
-        (Some(code), _) => format!("it exited with code {code}"),
-        (None, Some(signal)) => format!("signal {signal} ended it"),
-        (None, None) => "it has ended".to_owned(),
-    }
-}
-
-fn tail(errors: &Capture) -> String {
-    let text = errors.text(str::to_owned);
-    let start = text.ceil_char_boundary(text.len().saturating_sub(TOLD_TAIL));
-    text.get(start..).unwrap_or_default().trim().to_owned()
+    over.cancel();
 }
 
 fn unavailable(error: impl std::fmt::Display) -> Unavailable {
-    Unavailable(error.to_string())
-}
-
-fn cancelled() -> Unavailable {
-    Unavailable("cancelled".to_owned())
-}
-
-impl Asked {
-    /// Waits for the answer.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    pub(crate) async fn reply(&mut self) -> Reply {
-        match (&mut self.handle.rx).await {
-            Ok(Ok(ServerResult::CustomResult(result))) => Reply::Result(result.0),
-            Ok(Ok(typed)) => serde_json::to_value(typed).map_or(Reply::Lost, Reply::Result),
-            Ok(Err(ServiceError::McpError(error))) => {
-                Reply::Refused(format!("{} ({})", error.message, error.code.0))
-            }
-            Ok(Err(_)) | Err(_) => Reply::Lost,
-        }
-    }
-
-    /// Tells the server that nobody waits any more. It may go on all the same.
-    pub(crate) async fn withdraw(self, reason: &str) {
-        self.listener.calls().remove(&self.handle.progress_token);
-        // A server that is gone does not go on.
-        self.handle.cancel(Some(reason.to_owned())).await.ok();
-    }
-
-    /// The answer has come.
-    pub(crate) fn done(self) {
-        self.listener.calls().remove(&self.handle.progress_token);
-    }
-}
-
-impl Sign {
-    /// In one line, for a person.
-    pub(crate) fn told(&self) -> String {
-        let Self { progress, total, message } = self;
-        let of = total.map_or_else(String::new, |total| format!(" of {total}"));
-        match message {
-            Some(message) => format!("{message} ({progress}{of})"),
-            None => format!("{progress}{of}"),
-        }
-    }
+    Unavailable::new(error.to_string())
 }

@@ -10,12 +10,18 @@ use futures::future::select_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::listing::Definition;
+use crate::resources::{ListResources, ReadResource};
 use crate::server::{Server, State};
 use crate::tool::{Imported, name_of};
 
-/// The imported tools of one session, by the names that the model uses.
+/// The imported tools of one session.
 #[derive(Default)]
-pub(crate) struct Imports(Mutex<BTreeMap<String, Row>>);
+pub(crate) struct Imports {
+    /// By the names that the model uses.
+    rows: Mutex<BTreeMap<String, Row>>,
+    /// The tools for resources, once a server has any.
+    resources: Mutex<Vec<Registration>>,
+}
 
 /// One imported tool.
 struct Row {
@@ -38,7 +44,10 @@ impl Imports {
         loop {
             for (index, (server, watch)) in servers.iter().zip(&mut watches).enumerate() {
                 let state = watch.borrow_and_update().clone();
-                if let State::Ready { listing, .. } = state {
+                if let State::Ready { listing, connection } = state {
+                    if connection.has_resources() {
+                        self.offer_resources(&servers, &blobs, &setup);
+                    }
                     let offers = |tool: &&Definition| server.config.offers(&tool.name);
                     let offered: Vec<_> = listing.tools.iter().filter(offers).collect();
                     self.replace(index, server, &offered, &blobs, &setup);
@@ -61,6 +70,27 @@ impl Imports {
     /// All of them, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Imported>> {
         self.lock().values().map(|row| Arc::clone(&row.tool)).collect()
+    }
+
+    /// Has the tools for resources from now on: a server that is lost has them again.
+    fn offer_resources(
+        &self,
+        servers: &Arc<[Arc<Server>]>,
+        blobs: &Arc<dyn BlobStore>,
+        setup: &Activation,
+    ) {
+        let mut resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        if !resources.is_empty() {
+            return;
+        }
+        let list: Arc<dyn Tool> = Arc::new(ListResources::new(Arc::clone(servers)));
+        let read = Arc::new(ReadResource::new(Arc::clone(servers), Arc::clone(blobs)));
+        for (name, tool) in [(ListResources::NAME, list), (ReadResource::NAME, read as _)] {
+            match setup.register::<dyn Tool>(name, tool) {
+                Ok(registration) => resources.push(registration),
+                Err(error) => tracing::warn!(%error, name, "a tool is left out"),
+            }
+        }
     }
 
     /// Has exactly these tools of a server. Those of one that is lost stay as they were: a call starts
@@ -94,6 +124,6 @@ impl Imports {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Row>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

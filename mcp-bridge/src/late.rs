@@ -33,7 +33,7 @@ pub(crate) struct CallTool {
     imports: Arc<Imports>,
 }
 
-fn spec(name: &str, description: &str, schema: &Value) -> ToolSpec {
+pub(crate) fn spec(name: &str, description: &str, schema: &Value) -> ToolSpec {
     let input_schema = serde_json::value::to_raw_value(schema).unwrap_or_else(|_| no_schema());
     ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema }
 }

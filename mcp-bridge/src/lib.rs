@@ -8,17 +8,27 @@
 // A broken expectation must end a test.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
+mod call;
 mod config;
 mod connection;
+mod http;
 mod imports;
+mod journal;
 mod late;
+mod listener;
 mod listing;
 mod outcome;
+mod pages;
 mod pipes;
 mod plugin;
+mod probe;
+mod process;
 mod report;
+mod request;
+mod resources;
 mod server;
 mod tool;
 
 pub use config::{Reach, ServerConfig, SessionServers};
-pub use plugin::plugins;
+pub use plugin::{Running, plugins};
+pub use probe::{Found, probe};

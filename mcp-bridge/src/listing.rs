@@ -1,19 +1,9 @@
-//! What tools a server has: all pages, each tool by itself, so that a bad one costs no other.
+//! What tools a server has: each one by itself, so that a bad one costs no other.
 
-use std::collections::HashSet;
+use serde_json::{Map, Value};
 
-use serde_json::{Map, Value, json};
-
-use crate::connection::{Connection, Reply, Unavailable};
-
-/// The most pages that are read.
-const MAX_PAGES: usize = 50;
-
-/// The most tools that are kept.
-const MAX_TOOLS: usize = 2_000;
-
-/// The most bytes of all definitions together.
-const MAX_BYTES: usize = 8 * 1024 * 1024;
+use crate::connection::{Connection, Unavailable};
+use crate::pages::Pages;
 
 /// The longest name of a tool, in bytes.
 const MAX_NAME: usize = 256;
@@ -48,48 +38,10 @@ impl Listing {
     /// # Errors
     /// [`Unavailable`] when the server does not answer, or refuses.
     pub(crate) async fn ask(connection: &Connection) -> Result<Self, Unavailable> {
+        let pages = Pages::ask(connection, "tools/list", "tools").await?;
         let mut listing = Self::default();
-        let (mut cursors, mut bytes) = (HashSet::new(), 0);
-        let mut cursor = None::<String>;
-        for _ in 0..MAX_PAGES {
-            let params = cursor.as_ref().map_or_else(|| json!({}), |it| json!({"cursor": it}));
-            let mut asked = connection.ask("tools/list", params).await?;
-            let reply = asked.reply().await;
-            asked.done();
-            let mut page = match reply {
-                Reply::Result(page) => page,
-                Reply::Refused(why) => {
-                    return Err(Unavailable(format!("it lists no tools: {why}")));
-                }
-                Reply::Lost => {
-                    return Err(Unavailable("it ended while it listed its tools".into()));
-                }
-            };
-            for tool in page.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
-                bytes += tool.to_string().len();
-                if listing.tools.len() == MAX_TOOLS || bytes > MAX_BYTES {
-                    listing.faults.push(format!(
-                        "it lists more than {MAX_TOOLS} tools or {MAX_BYTES} bytes of them; the rest \
-                         was left out"
-                    ));
-                    return Ok(listing);
-                }
-                listing.add(tool.take());
-            }
-            // An empty cursor is one, too.
-            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            match &cursor {
-                None => return Ok(listing),
-                Some(next) if cursors.insert(next.clone()) => {}
-                Some(_) => {
-                    listing.faults.push("its list of tools never ends; a page came again".into());
-                    return Ok(listing);
-                }
-            }
-        }
-        listing
-            .faults
-            .push(format!("its list has more than {MAX_PAGES} pages; the rest was left out"));
+        pages.items.into_iter().for_each(|tool| listing.add(tool));
+        listing.faults.extend(pages.fault);
         Ok(listing)
     }
 

@@ -9,12 +9,14 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bridle_world::process::Dialogue;
-use rmcp::model::{CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerResult};
+use rmcp::model::{CustomResult, ErrorData, JsonRpcMessage, RequestId, ServerResult};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
+
+use crate::request::Fault;
 
 /// The longest line that is taken, in bytes.
 const MAX_LINE: usize = 16 * 1024 * 1024;
@@ -128,8 +130,8 @@ impl Pipes {
     /// A line that is too long is an error of the request that it answers.
     fn too_long(&mut self, ends: &[u8], omitted: usize) -> Option<RxJsonRpcMessage<RoleClient>> {
         let len = ends.len() + omitted;
-        let text = format!("the answer has {len} bytes, and {MAX_LINE} are the most");
-        let error = ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None);
+        let text = format!("it has {len} bytes, and {MAX_LINE} are the most");
+        let error = Fault::Unreadable.answer(text);
         let (head, tail) = ends.split_at(ends.len() / 2);
         let named: Vec<_> = self
             .waiting()
@@ -179,11 +181,11 @@ fn names(end: &[u8], id: &RequestId) -> bool {
 }
 
 fn nonsense() -> ErrorData {
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, "the server answered nonsense", None)
+    Fault::Unreadable.answer("it answered nonsense")
 }
 
 fn malformed(error: &serde_json::Error) -> ErrorData {
-    ErrorData::new(ErrorCode::INTERNAL_ERROR, format!("its answer is malformed: {error}"), None)
+    Fault::Unreadable.answer(format!("its answer is malformed: {error}"))
 }
 
 impl Transport<RoleClient> for Pipes {

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use crate::config::{ServerConfig, SessionServers};
 use crate::connection::Host;
 use crate::imports::Imports;
+use crate::journal::Journal;
 use crate::late::{CallTool, FindTools};
 use crate::report::{self, ServerContext};
 use crate::server::Server;
@@ -22,7 +23,18 @@ use crate::server::Server;
 type Servers = Arc<[Arc<Server>]>;
 
 /// The servers of a session, as they run.
-struct Running(Servers);
+#[derive(Default)]
+pub struct Running(Servers);
+
+impl Running {
+    /// How each one stands now, a line each in Markdown, for a person.
+    pub fn standing(&self) -> String {
+        match self.0.is_empty() {
+            true => "This session has no MCP servers.\n".to_owned(),
+            false => self.0.iter().map(|server| report::standing(server)).collect(),
+        }
+    }
+}
 
 /// Adds the plugins of this crate.
 #[must_use]
@@ -77,11 +89,13 @@ impl Plugin for McpPlugin {
         setup: &Setup,
     ) -> Result<(), ActivateError> {
         let tasks = setup.scope().tasks().clone();
-        let host = Host { processes, clock, tasks: tasks.clone(), cwd: header.cwd.clone() };
+        let folders = std::iter::once(&header.cwd).chain(&header.extra_roots).cloned().collect();
+        let journal = Journal::new(servers.journal.clone(), Arc::clone(&clock), &tasks);
+        let host = Host { processes, clock, tasks: tasks.clone(), journal, folders };
         let server = |config: &ServerConfig| {
             Arc::new(Server::new(config.clone(), host.clone(), Arc::clone(&starts.0)))
         };
-        let servers: Servers = servers.0.iter().map(server).collect();
+        let servers: Servers = servers.servers.iter().map(server).collect();
         setup.provide(Arc::new(Running(Arc::clone(&servers))))?;
         if servers.is_empty() {
             return Ok(());

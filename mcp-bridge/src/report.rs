@@ -45,12 +45,33 @@ fn about(server: &Server) -> String {
                 _ => head,
             }
         }
-        State::Starting => format!("- {name}: is starting"),
+        State::Starting | State::Lost => format!("- {name}: is starting"),
         // The whole reason is for the person: it may hold anything.
         State::Pausing(_) => format!("- {name}: does not run; a call starts it"),
         State::Failed(_) => format!("- {name}: cannot be used now"),
+        State::NeedsLogin(_) => format!("- {name}: cannot be used before the user has logged in"),
         State::Closed => format!("- {name}: is closed"),
     }
+}
+
+/// How a server stands, for the person who asks, with all that is known of why.
+pub(crate) fn standing(server: &Server) -> String {
+    let (name, reach) = (&server.config.name, &server.config.reach);
+    let state = server.watch().borrow().clone();
+    let (word, why) = match &state {
+        State::Starting | State::Lost => ("starting".to_owned(), Vec::new()),
+        State::Ready { connection, listing } => {
+            let tools = listing.tools.iter().filter(|tool| server.config.offers(&tool.name));
+            let resources = if connection.has_resources() { ", resources" } else { "" };
+            (format!("ready: {} tools{resources}", tools.count()), listing.faults.clone())
+        }
+        State::Pausing(why) => ("started again soon".to_owned(), vec![why.text.clone()]),
+        State::Failed(why) => ("failed; a call tries it again".to_owned(), vec![why.text.clone()]),
+        State::NeedsLogin(why) => ("needs a log-in".to_owned(), vec![why.text.clone()]),
+        State::Closed => ("closed".to_owned(), Vec::new()),
+    };
+    let why: String = why.iter().map(|why| format!("  - {}\n", why.replace('\n', " "))).collect();
+    format!("- {name} ({reach}): {word}\n{why}")
 }
 
 /// Tells the person when a server cannot be used, when it can be again, and what of it is left out.
@@ -61,7 +82,7 @@ pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: 
     loop {
         let state = states.borrow_and_update().clone();
         let said = match &state {
-            State::Starting | State::Closed => Ok(()),
+            State::Starting | State::Lost | State::Closed => Ok(()),
             State::Pausing(why) if !was_told => {
                 was_told = true;
                 let title = match was_ready {
@@ -71,7 +92,7 @@ pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: 
                 agent.notice(NoticeLevel::Warning, title, Some(why.to_string()))
             }
             State::Pausing(_) => Ok(()),
-            State::Failed(why) => {
+            State::Failed(why) | State::NeedsLogin(why) => {
                 was_told = true;
                 let title = format!("The MCP server {name} cannot be used");
                 agent.notice(NoticeLevel::Warning, title, Some(why.to_string()))

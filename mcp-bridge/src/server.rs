@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config::ServerConfig;
-use crate::connection::{Connection, Host, Unavailable};
+use crate::connection::{Connection, Host, Remedy, Unavailable};
 use crate::listing::Listing;
 
 /// The first pause before a server that was lost is started again; each next one is twice as long.
@@ -56,10 +56,14 @@ pub(crate) enum State {
         /// What it offers.
         listing: Arc<Listing>,
     },
+    /// It was there; what is left of it is being ended.
+    Lost,
     /// It is started again after a pause.
     Pausing(Unavailable),
     /// It is started again when it is wanted.
     Failed(Unavailable),
+    /// It wants to know who asks. It is tried again when it is wanted.
+    NeedsLogin(Unavailable),
     /// The session is over.
     Closed,
 }
@@ -111,16 +115,19 @@ impl Server {
             let state = states.borrow_and_update().clone();
             match state {
                 State::Ready { connection, .. } => return Ok(connection),
-                State::Closed => return Err(Unavailable("the session is being closed".to_owned())),
-                State::Failed(why) | State::Pausing(why) if woken => return Err(why),
-                State::Failed(_) | State::Pausing(_) => {
+                State::Closed => return Err(Unavailable::new("the session is being closed")),
+                State::Failed(why) | State::NeedsLogin(why) | State::Pausing(why) if woken => {
+                    return Err(why);
+                }
+                State::Failed(_) | State::NeedsLogin(_) | State::Pausing(_) => {
                     woken = true;
                     self.wanted.notify_one();
                 }
+                State::Lost => {}
                 State::Starting => woken = true,
             }
             if states.changed().await.is_err() {
-                return Err(Unavailable("the session is being closed".to_owned()));
+                return Err(Unavailable::new("the session is being closed"));
             }
         }
     }
@@ -138,8 +145,10 @@ impl Server {
             let lived = self.host.clock.now().duration_since(begun).unwrap_or_default();
             losses = if lived >= SOUND_LIFE { 1 } else { losses + 1 };
             tracing::warn!(server = self.config.name, %why, "an MCP server is not there");
-            let gives_up = losses >= MAX_STARTS;
+            let needs_login = why.remedy == Remedy::LogIn;
+            let gives_up = needs_login || losses >= MAX_STARTS;
             self.state.send_replace(match gives_up {
+                true if needs_login => State::NeedsLogin(why),
                 true => State::Failed(why),
                 false => State::Pausing(why),
             });
@@ -185,7 +194,7 @@ impl Server {
         }
         self.state.send_replace(match closing.is_cancelled() {
             true => State::Closed,
-            false => State::Starting,
+            false => State::Lost,
         });
         connection.close().await
     }
@@ -197,7 +206,7 @@ impl Server {
     ) -> Result<(Connection, Listing), Unavailable> {
         let permit = tokio::select! {
             permit = self.starts.acquire() => permit,
-            () = closing.cancelled() => return Err(Unavailable("cancelled".to_owned())),
+            () = closing.cancelled() => return Err(Unavailable::cancelled()),
         };
         let connection = Connection::open(&self.config, &self.host, closing).await?;
         let listing = self.list(&connection).await;
@@ -206,7 +215,7 @@ impl Server {
             Ok(listing) => Ok((connection, listing)),
             Err(why) => {
                 let end = connection.close().await;
-                Err(Unavailable(format!("{why}; {end}")))
+                Err(Unavailable::new(format!("{why}; {end}")))
             }
         }
     }
@@ -218,7 +227,7 @@ impl Server {
         tokio::select! {
             listing = Listing::ask(connection) => listing,
             () = self.host.clock.sleep(self.config.start_limit) => {
-                Err(Unavailable("it did not list its tools in time".to_owned()))
+                Err(Unavailable::new("it did not list its tools in time"))
             }
         }
     }

@@ -13,7 +13,7 @@ use bridle_store::BlobStore;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::connection::{Asked, Reply};
+use crate::call::call;
 use crate::late::no_schema;
 use crate::listing::Definition;
 use crate::outcome::{self, Outcome};
@@ -148,21 +148,8 @@ impl PlannedCall for ServerCall {
         _: Grant,
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
-        let name = &self.server.config.name;
-        let not_sent = |why: &dyn std::fmt::Display| {
-            ToolFailure::failed(format!(
-                "The MCP server {name} cannot be used: {why}. The call was not sent."
-            ))
-        };
-        let cancelled = || ToolFailure::aborted("Cancelled before it was sent.");
-        let connection = tokio::select! {
-            biased;
-            () = context.token.cancelled() => return Err(cancelled()),
-            connection = self.server.connection() => connection.map_err(|why| not_sent(&why))?,
-        };
         let params = json!({"name": self.tool, "arguments": self.arguments});
-        let asked = connection.ask("tools/call", params).await.map_err(|why| not_sent(&why))?;
-        let result = self.follow(asked, &context).await?;
+        let result = call(&self.server, "tools/call", params, &context).await?;
         let outcome = outcome::read(result, &self.blobs).await?;
         let display = Display { text: Some(fenced(&outcome.text())), ..self.display };
         let value = serde_json::to_value(outcome);
@@ -171,59 +158,8 @@ impl PlannedCall for ServerCall {
     }
 }
 
-impl ServerCall {
-    /// Waits for the answer, as long as there are signs of life.
-    async fn follow(&self, mut asked: Asked, context: &ToolContext) -> Result<Value, ToolFailure> {
-        let config = &self.server.config;
-        let mut at_most = self.server.clock().sleep(config.call_limit);
-        let mut signs = asked.signs.clone();
-        let unknown = |why: String| {
-            ToolFailure::outcome_unknown(format!(
-                "The call {why}. What the MCP server {} did of it is unknown; it is not sent again by \
-                 itself. Look before you repeat it.",
-                config.name
-            ))
-        };
-        let why = loop {
-            let idle = self.server.clock().sleep(config.idle_limit);
-            tokio::select! {
-                biased;
-                () = context.token.cancelled() => break "was cancelled".to_owned(),
-                reply = asked.reply() => {
-                    asked.done();
-                    return match reply {
-                        Reply::Result(result) => Ok(result),
-                        Reply::Refused(why) => Err(ToolFailure::failed(format!(
-                            "The MCP server {} refused the call: {why}", config.name
-                        ))),
-                        Reply::Lost => Err(unknown("was under way when the server was lost".into())),
-                    };
-                }
-                Ok(()) = signs.changed() => {
-                    let sign = signs.borrow_and_update().clone();
-                    context.progress.show(sign.told());
-                }
-                () = idle => {
-                    break format!("gave no sign of life for {} s", config.idle_limit.as_secs_f64());
-                }
-                () = &mut at_most => {
-                    break format!("took longer than {} s", config.call_limit.as_secs_f64());
-                }
-            }
-        };
-        asked.withdraw(&why).await;
-        match context.token.is_cancelled() {
-            true => Err(ToolFailure::aborted(format!(
-                "The call was cancelled, which the MCP server {} was told. What it did of it is unknown.",
-                config.name
-            ))),
-            false => Err(unknown(why)),
-        }
-    }
-}
-
 /// As a block that shows any text as it is.
-fn fenced(text: &str) -> String {
+pub(crate) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}\n{text}\n{fence}")

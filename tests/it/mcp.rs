@@ -2,11 +2,17 @@
 //! (`tests/mcp-server`), with the defects of real ones.
 
 use bridle_model_server::{Answer, Script};
-use bridle_tests::{Client, DEADLINE, Permission, Trace, wait_until_gone};
+use bridle_tests::{Client, DEADLINE, Launch, Permission, Trace, wait_until_gone};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use crate::scene::Scene;
+
+mod configured;
+mod http;
+mod limits;
+mod real;
+mod resources;
 
 /// A session with scripted servers.
 struct Imported {
@@ -44,9 +50,20 @@ impl Imported {
 
     async fn with(script: Script, servers: &[(&str, &[&str])]) -> Self {
         let scene = Scene::new(script).await;
-        let mut client = scene.client().await;
-        let servers: Vec<_> =
+        let servers: Value =
             servers.iter().map(|(name, modes)| server(&scene, name, modes)).collect();
+        Self::open(scene, servers).await
+    }
+
+    /// A session with these servers.
+    async fn open(scene: Scene, servers: Value) -> Self {
+        let launch = scene.place.acp(&scene.model.url());
+        Self::launched(scene, &launch, servers).await
+    }
+
+    /// A session of a process that is started like this.
+    async fn launched(scene: Scene, launch: &Launch, servers: Value) -> Self {
+        let mut client = Client::ready(launch).await;
         let new = json!({"cwd": scene.place.workspace(), "mcpServers": servers});
         let opened = client.request("session/new", new).await.ok();
         let session = opened["sessionId"].as_str().unwrap().to_owned();
@@ -75,6 +92,19 @@ impl Imported {
     /// What the server `s` has heard.
     fn heard(&self) -> String {
         self.scene.place.read("heard-s")
+    }
+
+    /// Waits until so many servers are ready.
+    async fn ready(&mut self, count: usize) {
+        loop {
+            let before = self.client.trace().text(&self.session).len();
+            self.client.prompt(&self.session, "/mcp").await.ok();
+            let told = self.client.trace().text(&self.session).split_off(before);
+            if told.matches(": ready").count() == count {
+                return;
+            }
+            assert!(!told.contains("failed"), "{told}");
+        }
     }
 
     async fn notice(&self, text: &str) {
@@ -213,6 +243,18 @@ async fn a_lost_server_comes_back_and_no_call_is_repeated() {
     let heard = it.heard();
     assert_eq!(heard.matches("call crash").count(), 1, "{heard}");
     assert_eq!(heard.matches("initialize\n").count(), 2, "{heard}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// A server that can no more be heard is ended and started again, though it lives.
+#[tokio::test]
+async fn a_server_that_falls_silent_for_ever_is_started_again() {
+    let mut it = Imported::new(Script::new(), &["deaf"]).await;
+    let result = it.call("mcp__s__mute", json!({})).await;
+    assert!(result.contains("is unknown"), "{result}");
+    let result = it.call("mcp__s__echo", json!({"text": "again"})).await;
+    assert!(result.contains("again"), "{result}");
+    assert_eq!(it.heard().matches("initialize\n").count(), 2, "{}", it.heard());
     it.client.finish(&it.scene.place).await;
 }
 

@@ -1,19 +1,25 @@
-//! A scripted MCP server over pipes, with the defects that real ones have. Its arguments are modes, each
-//! one way to misbehave; without any it is a good server. What it hears is a line each in the file that
-//! `MCP_HEARD` names, and an empty file beside it: `NAME.tools-list.2` for the second `tools/list`.
+//! A scripted MCP server over pipes, and over HTTP with the mode `http`, with the defects that real ones
+//! have. Its arguments are modes, each one way to misbehave; without any it is a good server. What it
+//! hears is a line each in the file that `MCP_HEARD` names, and an empty file beside it:
+//! `NAME.tools-list.2` for the second `tools/list`.
 
 // A test program: whatever cannot be done ends it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
+mod http;
+
 use std::io::{BufRead as _, Write as _};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 
 use serde_json::{Value, json};
 
 static OUT: Mutex<()> = Mutex::new(());
 static GROWN: AtomicBool = AtomicBool::new(false);
+/// The call that waits for an answer of ours.
+static WAITING: Mutex<Option<Value>> = Mutex::new(None);
 
 fn main() {
     let modes: Vec<String> = std::env::args().skip(1).collect();
@@ -34,17 +40,25 @@ fn main() {
         // Not waited for: whoever ends this server ends it, too.
         std::mem::forget(child.unwrap());
     }
+    if has(modes, "http") {
+        return http::serve(modes);
+    }
     if has(modes, "junk") {
         println!("Server listening on nothing\n\nnull\n[1,2]\n\"text\"");
     }
     for line in std::io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line.unwrap()) else { continue };
         hear(message["method"].as_str().unwrap_or("answer"));
+        if message.get("method").is_none()
+            && let Some(id) = WAITING.lock().unwrap().take()
+        {
+            Wire::Lines.reply(&id, json!({"content": [text(message["result"].to_string())]}));
+        }
         if message.get("method").is_some() && message.get("id").is_some() {
-            answer(modes, &message);
+            answer(&Wire::Lines, modes, &message);
         }
     }
-    if has(modes, "tree") {
+    if has(modes, "tree") || has(modes, "deaf") {
         loop {
             std::thread::park();
         }
@@ -71,42 +85,89 @@ fn hear(what: &str) {
     std::fs::write(mark, "").unwrap();
 }
 
-fn say(message: &Value) {
-    let _one = OUT.lock().unwrap();
-    let mut line = message.to_string();
-    line.push('\n');
-    // Nobody listens any more when the agent is gone.
-    std::io::stdout().write_all(line.as_bytes()).ok();
-    std::io::stdout().flush().ok();
+/// Where answers go.
+#[derive(Clone)]
+enum Wire {
+    Lines,
+    /// To whoever answers the HTTP request.
+    Answer(Sender<Value>),
 }
 
-fn reply(id: &Value, result: &Value) {
-    say(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
+impl Wire {
+    fn say(&self, message: Value) {
+        // Nobody may listen any more when the agent is gone.
+        match self {
+            Self::Lines => {
+                let _one = OUT.lock().unwrap();
+                let mut line = message.to_string();
+                line.push('\n');
+                std::io::stdout().write_all(line.as_bytes()).ok();
+                std::io::stdout().flush().ok();
+            }
+            Self::Answer(answer) => drop(answer.send(message)),
+        }
+    }
+
+    fn reply(&self, id: &Value, result: Value) {
+        self.say(json!({"jsonrpc": "2.0", "id": id, "result": result}));
+    }
+
+    fn refuse(&self, id: &Value, code: i32, message: &str) {
+        let error = json!({"code": code, "message": message});
+        self.say(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+    }
 }
 
-fn answer(modes: &'static [String], request: &Value) {
+fn answer(wire: &Wire, modes: &'static [String], request: &Value) {
     let id = request["id"].clone();
     match request["method"].as_str().unwrap() {
         "initialize" if has(modes, "silent") => {}
         "initialize" => {
             let version = value(modes, "version").unwrap_or("2025-11-25");
             let instructions = value(modes, "instructions");
-            reply(
+            let mut capabilities = json!({"tools": {"listChanged": true}});
+            if has(modes, "resources") {
+                capabilities["resources"] = json!({});
+            }
+            wire.reply(
                 &id,
-                &json!({
+                json!({
                     "protocolVersion": version,
-                    "capabilities": {"tools": {"listChanged": true}},
+                    "capabilities": capabilities,
                     "serverInfo": {"name": "scripted", "version": "1"},
                     "instructions": instructions,
                 }),
             );
         }
-        "tools/list" => list(modes, &id, &request["params"]),
-        "tools/call" => call(&id, &request["params"]),
-        "ping" => reply(&id, &json!({})),
-        _ => say(&json!({
-            "jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "no such method"},
-        })),
+        "tools/list" => list(wire, modes, &id, &request["params"]),
+        "tools/call" => call(wire, &id, &request["params"]),
+        "resources/list" if has(modes, "resources") => {
+            let one = |name: &str, mime: &str| json!({"uri": format!("mem://{name}"), "name": name, "mimeType": mime});
+            wire.reply(&id, json!({"resources": [one("note", "text/plain"), one("bytes", "application/x-odd"), 7]}));
+        }
+        "resources/templates/list" if has(modes, "no-templates") => {
+            wire.refuse(&id, -32601, "no such method");
+        }
+        "resources/templates/list" if has(modes, "resources") => {
+            let template =
+                json!({"uriTemplate": "mem://day/{day}", "name": "day", "description": "One day."});
+            wire.reply(&id, json!({"resourceTemplates": [template]}));
+        }
+        "resources/read" if has(modes, "resources") => {
+            let uri = request["params"]["uri"].as_str().unwrap();
+            let part = match uri {
+                "mem://bytes" => {
+                    json!({"uri": uri, "mimeType": "application/x-odd", "blob": "AAEC"})
+                }
+                "mem://gone" => return wire.refuse(&id, -32002, "no such resource"),
+                _ => {
+                    json!({"uri": uri, "mimeType": "text/plain", "text": format!("what {uri} holds")})
+                }
+            };
+            wire.reply(&id, json!({"contents": [part]}));
+        }
+        "ping" => wire.reply(&id, json!({})),
+        _ => wire.refuse(&id, -32601, "no such method"),
     }
 }
 
@@ -118,12 +179,39 @@ fn tool(name: &str) -> Value {
     })
 }
 
+/// Its tools, each one way to answer. The last row is of use over HTTP alone.
 const TOOLS: &[&str] = &[
-    "echo", "fail", "env", "image", "both", "data", "aside", "link", "odd", "slow", "work",
-    "crash", "huge", "idless", "refuse", "grow", "bash",
+    "echo",
+    "fail",
+    "env",
+    "image",
+    "both",
+    "data",
+    "aside",
+    "link",
+    "odd",
+    "slow",
+    "work",
+    "crash",
+    "huge",
+    "idless",
+    "refuse",
+    "grow",
+    "bash",
+    "roots",
+    "mute",
+    "log",
+    "beat",
+    "forget",
+    "html",
+    "status-429",
+    "status-500",
+    "status-401",
+    "cut",
+    "resume",
 ];
 
-fn list(modes: &[String], id: &Value, params: &Value) {
+fn list(wire: &Wire, modes: &[String], id: &Value, params: &Value) {
     let mut tools: Vec<_> = TOOLS.iter().map(|name| tool(name)).collect();
     tools.extend(value(modes, "tool").map(tool));
     if GROWN.load(Ordering::SeqCst) {
@@ -140,31 +228,61 @@ fn list(modes: &[String], id: &Value, params: &Value) {
             json!({"name": "badhints", "inputSchema": {}, "annotations": {"readOnlyHint": "no"}}),
         ]);
     }
+    if has(modes, "odd-schemas") {
+        let text = json!({"text": {"$ref": "#/$defs/deep"}});
+        let deep =
+            json!({"deep": {"type": "object", "properties": {"again": {"$ref": "#/$defs/deep"}}}});
+        for (name, schema) in [
+            ("ref", json!({"type": "object", "properties": text, "$defs": deep})),
+            ("root-ref", json!({"$ref": "#/$defs/deep", "$defs": deep})),
+            (
+                "any",
+                json!({"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "null"}]}),
+            ),
+            ("bare", json!({})),
+            ("typeless", json!({"properties": {"a": true}, "required": ["a"]})),
+            (
+                "types",
+                json!({"type": ["object", "null"], "properties": {"a": {"type": ["string", "null"]}}}),
+            ),
+            (
+                "far",
+                json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema.json"}}}),
+            ),
+            (
+                "tuple",
+                json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+                "properties": {"a": {"type": "array", "items": [{"type": "string"}, {"const": 7}]}}}),
+            ),
+        ] {
+            tools.push(json!({"name": format!("odd-{name}"), "inputSchema": schema}));
+        }
+    }
     if has(modes, "endless") {
-        return reply(id, &json!({"tools": tools, "nextCursor": "again"}));
+        return wire.reply(id, json!({"tools": tools, "nextCursor": "again"}));
     }
     if has(modes, "pages") {
         let page: usize = params["cursor"].as_str().map_or(0, |it| it.len());
         let tools: Vec<_> = (0..40).map(|n| tool(&format!("t{page}-{n}"))).collect();
         let next = (page < 2).then(|| "p".repeat(page + 1));
-        return reply(id, &json!({"tools": tools, "nextCursor": next}));
+        return wire.reply(id, json!({"tools": tools, "nextCursor": next}));
     }
-    reply(id, &json!({"tools": tools}));
+    wire.reply(id, json!({"tools": tools}));
 }
 
 fn text(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }
 
-fn call(id: &Value, params: &Value) {
+fn call(wire: &Wire, id: &Value, params: &Value) {
     let said = params["arguments"]["text"].as_str().unwrap_or_default();
     hear(&format!("call {} {said}", params["name"].as_str().unwrap()));
-    let content = |parts: Value| reply(id, &json!({"content": parts}));
+    let content = |parts: Value| wire.reply(id, json!({"content": parts}));
     // One black pixel.
     let pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     match params["name"].as_str().unwrap() {
         "echo" | "late" | "bash" => content(json!([text(said)])),
-        "fail" => reply(id, &json!({"content": [text("it broke")], "isError": true})),
+        "fail" => wire.reply(id, json!({"content": [text("it broke")], "isError": true})),
         "env" => {
             let mut all: Vec<_> =
                 std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
@@ -174,9 +292,12 @@ fn call(id: &Value, params: &Value) {
         }
         "image" => content(json!([{"type": "image", "mimeType": "image/png", "data": pixel}])),
         "both" => {
-            reply(id, &json!({"content": [text("as text")], "structuredContent": {"as": "data"}}))
+            wire.reply(
+                id,
+                json!({"content": [text("as text")], "structuredContent": {"as": "data"}}),
+            );
         }
-        "data" => reply(id, &json!({"content": [], "structuredContent": {"only": "data"}})),
+        "data" => wire.reply(id, json!({"content": [], "structuredContent": {"only": "data"}})),
         "aside" => content(json!([
             {"type": "text", "text": "for you alone", "annotations": {"audience": ["user"]}},
             text("for everybody"),
@@ -186,37 +307,80 @@ fn call(id: &Value, params: &Value) {
             {"type": "resource", "resource": {"uri": "mem://y", "text": "inside"}},
             {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="},
         ])),
-        "odd" => reply(id, &json!({"content": [{"type": "hologram", "depth": 3}, "plain"]})),
+        "odd" => wire.reply(id, json!({"content": [{"type": "hologram", "depth": 3}, "plain"]})),
         "slow" => {}
+        _ => act(wire, id, params),
+    }
+}
+
+/// The tools that do more than answer.
+fn act(wire: &Wire, id: &Value, params: &Value) {
+    let said = params["arguments"]["text"].as_str().unwrap_or_default();
+    let content = |parts: Value| wire.reply(id, json!({"content": parts}));
+    match params["name"].as_str().unwrap() {
+        "beat" => {
+            let (wire, id, token) =
+                (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
+            let beats: u64 = said.parse().unwrap();
+            std::thread::spawn(move || {
+                for beat in 1..=beats {
+                    wire.say(
+                        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                            "progressToken": token, "progress": beat,
+                        }}),
+                    );
+                    // A beat is a matter of time.
+                    std::thread::park_timeout(std::time::Duration::from_millis(100));
+                }
+                wire.reply(&id, json!({"content": [text(format!("{beats} beats"))]}));
+            });
+        }
         "work" => {
-            let (id, token) = (id.clone(), params["_meta"]["progressToken"].clone());
+            let (wire, id, token) =
+                (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
             std::thread::spawn(move || {
                 for step in 1..=5 {
-                    say(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                    wire.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
                         "progressToken": token, "progress": step, "total": 5, "message": format!("step {step}"),
                     }}));
                 }
                 // A named pipe: there is something in it once somebody has seen that much.
                 std::fs::read("gate").unwrap();
-                reply(&id, &json!({"content": [text("worked")]}));
+                wire.reply(&id, json!({"content": [text("worked")]}));
             });
         }
         "crash" => std::process::abort(),
         "huge" => content(json!([text("x".repeat(20 << 20))])),
-        "idless" => say(
-            &json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "what?"}}),
-        ),
-        "refuse" => say(
-            &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "not so"}}),
-        ),
+        "idless" => wire.refuse(&Value::Null, -32600, "what?"),
+        "refuse" => wire.refuse(id, -32602, "not so"),
+        "log" => {
+            let params = json!({"level": "info", "data": said});
+            wire.say(
+                json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}),
+            );
+            content(json!([text("logged")]));
+        }
+        // It cannot be spoken with any more, and lives on.
+        "mute" => close_output(),
+        "roots" => {
+            let ask = json!({"jsonrpc": "2.0", "id": "roots", "method": "roots/list"});
+            WAITING.lock().unwrap().replace(id.clone());
+            wire.say(ask);
+        }
         "grow" => {
             GROWN.store(true, Ordering::SeqCst);
             for _ in 0..50 {
-                say(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+                wire.say(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
             }
             content(json!([text("grown")]));
         }
         // One that a mode names.
         _ => content(json!([text(said)])),
     }
+}
+
+/// What was started before us may hold it open no longer either.
+fn close_output() {
+    let nothing = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+    rustix::stdio::dup2_stdout(&nothing).unwrap();
 }

@@ -18,15 +18,18 @@ pub(super) enum LocalCommand {
     Help,
     /// What the session is set to.
     Status,
+    /// How the MCP servers stand.
+    Mcp,
 }
 
 impl LocalCommand {
-    const ALL: [Self; 2] = [Self::Help, Self::Status];
+    const ALL: [Self; 3] = [Self::Help, Self::Status, Self::Mcp];
 
     fn name(self) -> &'static str {
         match self {
             Self::Help => "help",
             Self::Status => "status",
+            Self::Mcp => "mcp",
         }
     }
 
@@ -34,6 +37,7 @@ impl LocalCommand {
         match self {
             Self::Help => "List the commands",
             Self::Status => "Show the mode, the model and the context of this session",
+            Self::Mcp => "Show how the MCP servers of this session stand",
         }
     }
 
@@ -117,6 +121,7 @@ mod tests {
         let parse = |text: &str| LocalCommand::parse(&[Content::text(text)]);
         assert_eq!(parse("/help"), Some(LocalCommand::Help));
         assert_eq!(parse("  /status now\n"), Some(LocalCommand::Status));
+        assert_eq!(parse("/mcp"), Some(LocalCommand::Mcp));
         assert_eq!(parse("/helpless"), None);
         assert_eq!(parse("/unknown"), None);
         assert_eq!(parse("say /help"), None);

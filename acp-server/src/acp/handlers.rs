@@ -9,8 +9,8 @@ use agent_client_protocol::v1::schema::{
     AuthenticateResponse, CancelNotification, CloseSessionRequest, CloseSessionResponse,
     DeleteSessionRequest, DeleteSessionResponse, ForkSessionRequest, Implementation,
     InitializeRequest, InitializeResponse, ListSessionsRequest, ListSessionsResponse,
-    LoadSessionRequest, LogoutCapabilities, LogoutRequest, LogoutResponse, NewSessionRequest,
-    PromptCapabilities, PromptRequest, ResumeSessionRequest,
+    LoadSessionRequest, LogoutCapabilities, LogoutRequest, LogoutResponse, McpCapabilities,
+    NewSessionRequest, PromptCapabilities, PromptRequest, ResumeSessionRequest,
     SessionAdditionalDirectoriesCapabilities, SessionCapabilities, SessionCloseCapabilities,
     SessionDeleteCapabilities, SessionForkCapabilities, SessionId as WireId,
     SessionListCapabilities, SessionResumeCapabilities, SessionSystemPromptCapabilities,
@@ -251,6 +251,7 @@ fn initialized(auth_methods: Vec<AuthMethod>) -> InitializeResponse {
     let capabilities = AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
+        .mcp_capabilities(McpCapabilities::new().http(true))
         .session_capabilities(session)
         .auth(AgentAuthCapabilities::new().logout(LogoutCapabilities::new()));
     InitializeResponse::new(ProtocolVersion::V1)

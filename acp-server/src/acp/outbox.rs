@@ -12,6 +12,7 @@ use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
 use agent_client_protocol::{Error, JsonRpcRequest};
 use bridle_agent::{AgentGone, AgentUpdate, Meter, NoticeLevel, TurnOutcome};
+use bridle_mcp::Running;
 use bridle_session::{MessageId, Usage};
 use tokio::sync::{mpsc, oneshot};
 
@@ -72,6 +73,7 @@ pub(super) struct Outbox {
     pub(super) link: Link,
     pub(super) session: SessionId,
     pub(super) turns: Arc<Turns>,
+    pub(super) servers: Arc<Running>,
     pub(super) cwd: PathBuf,
     pub(super) chosen: Chosen,
     /// Tokens in the context after the last request.
@@ -244,6 +246,7 @@ impl Outbox {
     fn local_text(&self, command: LocalCommand) -> String {
         match command {
             LocalCommand::Help => commands::help(),
+            LocalCommand::Mcp => self.servers.standing(),
             LocalCommand::Status => commands::status(&Status {
                 session: &self.session.0,
                 cwd: &self.cwd,

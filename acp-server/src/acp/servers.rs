@@ -10,16 +10,22 @@ pub(super) fn from_client(servers: Vec<McpServer>) -> (SessionServers, Vec<Strin
     let (mut taken, mut notes) = (Vec::<ServerConfig>::new(), Vec::new());
     for server in servers {
         let shown = |name: &str| text::shorten(&text::visible(name), 64);
-        let server = match server {
-            McpServer::Stdio(server) => server,
+        let (wanted, reach) = match server {
+            McpServer::Stdio(server) => {
+                let environment = server.env.into_iter().map(|it| (it.name, it.value)).collect();
+                let (program, arguments) = (server.command, server.args);
+                (server.name, Reach::Stdio { program, arguments, environment })
+            }
             McpServer::Http(server) => {
-                let name = shown(&server.name);
-                notes.push(format!("MCP server {name} was left out: HTTP is not supported yet"));
-                continue;
+                let headers = server.headers.into_iter().map(|it| (it.name, it.value)).collect();
+                (server.name, Reach::Http { url: server.url, headers })
             }
             McpServer::Sse(server) => {
                 let name = shown(&server.name);
-                notes.push(format!("MCP server {name} was left out: SSE is not supported"));
+                notes.push(format!(
+                    "MCP server {name} was left out: HTTP with SSE is not supported; most such servers \
+                     have streamable HTTP, too"
+                ));
                 continue;
             }
             _ => {
@@ -27,16 +33,14 @@ pub(super) fn from_client(servers: Vec<McpServer>) -> (SessionServers, Vec<Strin
                 continue;
             }
         };
-        let name = free_name(&server.name, &taken);
-        if name != server.name {
-            let (old, new) = (shown(&server.name), shown(&name));
+        let name = free_name(&wanted, &taken);
+        if name != wanted {
+            let (old, new) = (shown(&wanted), shown(&name));
             notes.push(format!("Two MCP servers are called {old}; the second is {new} here"));
         }
-        let environment = server.env.into_iter().map(|it| (it.name, it.value)).collect();
-        let reach = Reach::Stdio { program: server.command, arguments: server.args, environment };
         taken.push(ServerConfig::new(name, reach));
     }
-    (SessionServers(taken), notes)
+    (SessionServers { servers: taken, journal: None }, notes)
 }
 
 /// The name, or the next one like it that no server has.

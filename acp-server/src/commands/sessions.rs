@@ -26,7 +26,7 @@ use bridle_session::SessionId;
 use bridle_store::{FileStore, ReadLog, SessionStore as _, StoreError};
 use clap::{Args, Subcommand};
 
-use self::reference::Reference;
+pub(super) use self::reference::Reference;
 use super::{Exit, say};
 use crate::composition::App;
 use crate::config::Places;
@@ -67,9 +67,7 @@ pub(super) struct PathArguments {
 }
 
 pub(super) fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
-    let settings = app.settings();
-    let state = settings.state.as_ref().ok_or_else(|| anyhow!(Places::no_state()))?;
-    let store = FileStore::new(state);
+    let store = store(app)?;
     match action {
         Action::List(arguments) => list::run(&store, &arguments),
         Action::Show(arguments) => show::run(&store, &arguments),
@@ -83,6 +81,13 @@ pub(super) fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
         Action::Restore(arguments) => restore::run(&store, &arguments),
         Action::Path(arguments) => path(&store, &arguments.session),
     }
+}
+
+/// Where the sessions are.
+pub(super) fn store(app: &App) -> anyhow::Result<FileStore> {
+    let settings = app.settings();
+    let state = settings.state.as_ref().ok_or_else(|| anyhow!(Places::no_state()))?;
+    Ok(FileStore::new(state))
 }
 
 fn path(store: &FileStore, session: &Reference) -> anyhow::Result<Exit> {

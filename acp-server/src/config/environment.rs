@@ -1,4 +1,4 @@
-//! The process environment as it was at start: the variables that Bridle reads, and the keys that
+//! The process environment as it was at start: its variables, and the keys that
 //! were taken out of it before anything else ran.
 
 use std::collections::BTreeMap;
@@ -6,8 +6,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use bridle_model::Secret;
-
-use super::provider::PROVIDERS;
 
 /// Variables and keys, captured once. Its `Debug` shows no key.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +33,7 @@ impl Environment {
         name.to_ascii_uppercase().split('_').any(|word| WORDS.contains(&word))
     }
 
-    /// Keeps what Bridle reads of `variables`, and all `secrets`.
+    /// Keeps `variables` and `secrets`.
     pub fn new(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         secrets: impl IntoIterator<Item = (String, String)>,
@@ -43,7 +41,7 @@ impl Environment {
         let variables = variables
             .into_iter()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .filter(|(name, value)| is_read(name) && !value.is_empty())
+            .filter(|(_, value)| !value.is_empty())
             .collect();
         let secrets = secrets
             .into_iter()
@@ -71,15 +69,10 @@ impl Environment {
     }
 }
 
-fn is_read(name: &str) -> bool {
-    const NAMES: [&str; 6] =
-        ["BRIDLE_HOME", "BRIDLE_LOG", "BRIDLE_MODEL", "HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"];
-    NAMES.contains(&name) || PROVIDERS.iter().any(|provider| provider.base_url_variable == name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::PROVIDERS;
 
     #[test]
     fn keys_are_kept_apart_and_never_shown() {
@@ -88,7 +81,7 @@ mod tests {
             [("ANTHROPIC_API_KEY".to_owned(), "marker-secret".to_owned())],
         );
         assert!(!format!("{environment:?}").contains("marker-secret"));
-        assert_eq!(environment.text("PATH"), None);
+        assert_eq!(environment.text("PATH"), Some("/bin"));
         assert_eq!(environment.secret("ANTHROPIC_API_KEY").unwrap().expose(), "marker-secret");
     }
 

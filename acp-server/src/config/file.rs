@@ -14,9 +14,12 @@ use toml::de::{DeTable, DeValue};
 use super::provider::{KnownProvider, PROVIDERS};
 use super::settings::Source;
 
+mod mcp;
 mod permissions;
 mod sandbox;
 mod values;
+
+pub(super) use mcp::ServerTable;
 
 /// The largest configuration file that is read; a larger one is a mistake.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -45,6 +48,8 @@ pub(super) enum Setting {
     /// A permission rule, or a list of them, could not be read.
     FaultyRules,
     ApiKey(&'static str, Secret),
+    /// An MCP server and its name.
+    McpServer(String, Box<ServerTable>),
     /// The variable that holds the key.
     KeyVariable(&'static str, String),
     /// What prints the key.
@@ -162,7 +167,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 15] = [
+const ROOT_KEYS: [&str; 16] = [
     "model",
     "thinking",
     "fallback",
@@ -175,6 +180,7 @@ const ROOT_KEYS: [&str; 15] = [
     "idle_timeout_s",
     "permissions",
     "sandbox",
+    "mcp",
     "sessions",
     "models",
     "providers",
@@ -227,6 +233,7 @@ impl Reader<'_> {
                 "models" => self.models(value),
                 "permissions" => self.permissions(value),
                 "sandbox" => self.sandbox(value),
+                "mcp" => self.mcp(value),
                 "sessions" => self.sessions(value),
                 unknown => {
                     self.unknown(start, "key", unknown, &ROOT_KEYS);

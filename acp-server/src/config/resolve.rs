@@ -14,10 +14,11 @@ use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::environment::Environment;
-use super::file::{self, Entry, FileKind, Setting};
+use super::file::{self, Entry, FileKind, ServerTable, Setting};
 use super::listed::Listed;
 use super::paths::Places;
 use super::provider::{KnownProvider, PROVIDERS, supported_names};
+use super::servers::ConfiguredServer;
 use super::settings::{
     KeySource, Overrides, ProviderSettings, Row, SandboxSettings, Settings, Source,
 };
@@ -97,6 +98,7 @@ struct Winners {
     endpoints: BTreeMap<&'static str, Endpoint>,
     rules: Vec<(Rule, Source)>,
     faulty_rules: bool,
+    servers: BTreeMap<String, (Box<ServerTable>, Source)>,
 }
 
 impl Winners {
@@ -117,6 +119,7 @@ impl Winners {
             Setting::Compression(form) => self.compression = Some((form, source)),
             Setting::Rule(rule) => self.rules.push((rule, source)),
             Setting::FaultyRules => self.faulty_rules = true,
+            Setting::McpServer(name, server) => drop(self.servers.insert(name, (server, source))),
             Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
             Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
             Setting::ApiKey(provider, key) if is_variable => {
@@ -174,6 +177,7 @@ impl Winners {
         let full_access = self.full_access.as_ref().is_some_and(|(flag, _)| *flag);
         let mode = self.mode(full_access, &mut problems);
         let catalogue = self.catalogue(places.state.as_deref(), &mut rows, &mut problems);
+        let servers = self.servers(environment, &mut rows, &mut problems);
         let budget = self.budget.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone()));
         let settings = Settings {
             thinking: self.thinking.as_ref().map(|(level, _)| *level),
@@ -195,6 +199,7 @@ impl Winners {
             terminal: self.terminal.as_ref().is_some_and(|(flag, _)| *flag),
             budget: budget.collect(),
             permissions: self.permissions(),
+            servers,
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
             providers,
             problems,
@@ -218,6 +223,30 @@ impl Winners {
             list.push(rule.text().to_owned());
         }
         config
+    }
+
+    /// The MCP servers that can be used, by name.
+    fn servers(
+        &self,
+        environment: &Environment,
+        rows: &mut Vec<Row>,
+        problems: &mut Vec<String>,
+    ) -> Vec<ConfiguredServer> {
+        let mut servers = Vec::new();
+        for (name, (table, source)) in &self.servers {
+            match ConfiguredServer::new(name, table, environment) {
+                Ok(server) => {
+                    let off = if server.enabled { "" } else { " (off)" };
+                    let value = format!("{}{off}", server.server.reach);
+                    rows.push(row(&format!("mcp.{name}"), value, source.clone()));
+                    servers.push(server);
+                }
+                Err(fault) => {
+                    problems.push(format!("{source}: mcp.{name}: {fault}; it is left out"));
+                }
+            }
+        }
+        servers
     }
 
     /// The rows of what is one value each.

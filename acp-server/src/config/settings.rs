@@ -11,6 +11,8 @@ use bridle_session::Route;
 use bridle_store::Compression;
 use bridle_world::sandbox::Tier;
 
+use super::servers::ConfiguredServer;
+
 /// What a command line may override.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -60,6 +62,8 @@ pub struct Settings {
     pub compression: Compression,
     /// The user's permission rules.
     pub permissions: RulesConfig,
+    /// The MCP servers of every session, by name.
+    pub servers: Vec<ConfiguredServer>,
     /// The known providers, in the order in which a key is looked for.
     pub providers: Vec<ProviderSettings>,
     /// What was wrong with the configuration, for notices and `doctor`: place, fault, hint.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, SystemClock};
-use reqwest::{Certificate, Client, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Url};
 use tokio::sync::OnceCell;
 
 use crate::{FailureCode, ModelFailure};
@@ -186,13 +186,26 @@ fn is_loopback(url: &Url) -> bool {
         || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// How clients of this program reach `url`: who they say they are, how long they wait for a connection,
+/// which proxies and certificates they heed. Reads certificates from the disk where `url` needs any.
+///
+/// # Errors
+/// What is wrong with `ca_file`, for a person.
+pub fn client_builder(url: &Url, ca_file: Option<&Path>) -> Result<ClientBuilder, String> {
+    builder(is_loopback(url), url.scheme() != "http", ca_file)
+}
+
 fn build(local: bool, encrypted: bool, ca_file: Option<&Path>) -> Result<Client, String> {
+    let builder = builder(local, encrypted, ca_file)?.redirect(reqwest::redirect::Policy::none());
+    builder.build().map_err(|error| innermost(&error))
+}
+
+fn builder(local: bool, encrypted: bool, ca_file: Option<&Path>) -> Result<ClientBuilder, String> {
     // A second installation is refused, and then the first one serves.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = Client::builder()
         .user_agent(concat!("bridle/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none());
+        .connect_timeout(CONNECT_TIMEOUT);
     if local {
         builder = builder.no_proxy();
     }
@@ -202,7 +215,7 @@ fn build(local: bool, encrypted: bool, ca_file: Option<&Path>) -> Result<Client,
     if let Some(path) = ca_file {
         builder = builder.tls_certs_merge(certificates(path)?);
     }
-    builder.build().map_err(|error| innermost(&error))
+    Ok(builder)
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {

@@ -93,7 +93,7 @@ async fn a_line_that_is_too_long_is_an_error_of_the_request_that_it_answers() {
             format!("{head}{}{tail}\n{{\"id\":3,\"result\":\"next\"}}\n", "x".repeat(MAX_LINE));
         let len = line.find('\n').unwrap();
         let writer = std::thread::spawn(move || said.write_all(line.as_bytes()));
-        let told = format!("the answer has {len} bytes, and {MAX_LINE} are the most");
+        let told = format!("it has {len} bytes, and {MAX_LINE} are the most");
         assert_eq!(receive(&mut pipes).await, (2, told), "{head}…{tail}");
         assert_eq!(receive(&mut pipes).await, (3, "\"next\"".to_owned()));
         writer.join().unwrap().unwrap();

@@ -235,7 +235,9 @@ impl Live {
         let app = self.server.app.clone();
         let cwd = self.header.cwd.clone();
         let terminals = link.client.terminal_output.then(|| Terminals::new(cwd.clone()));
+        let servers = self.session.servers();
         let outbox = Outbox {
+            servers,
             settled: meter.total,
             app,
             link,

@@ -13,7 +13,7 @@ const MAX_CANDIDATES: usize = 10;
 
 /// A session as a person names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reference {
+pub(in crate::commands) enum Reference {
     /// The session that changed last.
     Last,
     /// The beginning of an id, or all of it.
@@ -39,7 +39,7 @@ impl FromStr for Reference {
 
 impl Reference {
     /// The session that is meant. A whole id is not looked up.
-    pub(super) fn resolve(&self, store: &FileStore) -> anyhow::Result<SessionId> {
+    pub(in crate::commands) fn resolve(&self, store: &FileStore) -> anyhow::Result<SessionId> {
         match self {
             Self::Last => match store.list()?.sessions.first() {
                 Some(row) => Ok(row.header.id.clone()),

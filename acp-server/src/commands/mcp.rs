@@ -1,0 +1,158 @@
+//! `bridle mcp`: the MCP servers that the configuration gives to every session.
+
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow};
+use bridle_compose::SystemClock;
+use bridle_mcp::Found;
+use clap::{Args, Subcommand};
+
+use super::sessions::{self, Reference};
+use super::{Exit, say};
+use crate::composition::{App, journal};
+use crate::config::ConfiguredServer;
+use crate::text::{visible, visible_block};
+
+/// What to do with MCP servers. Those that an editor names for a session are not among them; `/mcp` in
+/// a session shows all that it has.
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// List the servers of the configuration.
+    List,
+    /// Start servers, say what they have and how long that took, and end them.
+    Test(TestArguments),
+    /// Print what the servers of a session said of themselves.
+    Logs(LogsArguments),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TestArguments {
+    /// The servers; all that are not switched off without any.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Name the tools.
+    #[arg(long)]
+    tools: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LogsArguments {
+    /// The session: its id, the beginning of it, or `last`.
+    #[arg(value_name = "ID", default_value = "last")]
+    session: Reference,
+    /// Only what this server said.
+    #[arg(long, value_name = "NAME")]
+    server: Option<String>,
+}
+
+pub(super) async fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
+    let exit = match action {
+        Action::List => list(app),
+        Action::Test(arguments) => test(app, &arguments).await,
+        Action::Logs(arguments) => logs(app, &arguments),
+    };
+    app.close().await;
+    exit
+}
+
+/// What is wrong with the configuration of servers, on standard error.
+fn tell_problems(app: &App) -> Exit {
+    let settings = app.settings();
+    let problems = settings.problems.iter().filter(|problem| problem.contains("mcp"));
+    problems.fold(Exit::Done, |_, problem| {
+        say(format_args!("bridle: {problem}"));
+        Exit::Failed
+    })
+}
+
+fn list(app: &App) -> anyhow::Result<Exit> {
+    let exit = tell_problems(app);
+    let mut out = io::stdout().lock();
+    let settings = app.settings();
+    if settings.servers.is_empty() {
+        writeln!(out, "no servers; [mcp.NAME] in config.toml gives one to every session")?;
+    }
+    for ConfiguredServer { server, enabled } in &settings.servers {
+        let (name, reach) = (&server.name, server.reach.to_string());
+        let off = if *enabled { "" } else { "  (off)" };
+        writeln!(out, "{}  {}{off}", visible(name), visible(&reach))?;
+    }
+    Ok(exit)
+}
+
+async fn test(app: &App, arguments: &TestArguments) -> anyhow::Result<Exit> {
+    let mut exit = tell_problems(app);
+    let settings = app.settings();
+    let is_wanted = |server: &&ConfiguredServer| match arguments.names.is_empty() {
+        true => server.enabled,
+        false => arguments.names.contains(&server.server.name),
+    };
+    let wanted: Vec<_> = settings.servers.iter().filter(is_wanted).collect();
+    for name in &arguments.names {
+        if wanted.iter().all(|server| server.server.name != *name) {
+            say(format_args!("bridle: there is no server {name}; `bridle mcp list` names them"));
+            exit = Exit::Failed;
+        }
+    }
+    let cwd = std::env::current_dir().context("the current folder")?;
+    let processes = app.processes().ok_or_else(|| anyhow!("no program can be started here"))?;
+    for ConfiguredServer { server, .. } in wanted {
+        let begun = Instant::now();
+        let (clock, tasks) = (Arc::new(SystemClock), app.tasks().clone());
+        let processes = Arc::clone(&processes);
+        let found = bridle_mcp::probe(server, cwd.clone(), processes, clock, tasks).await;
+        let took = begun.elapsed().as_millis();
+        let mut out = io::stdout().lock();
+        let name = visible(&server.name);
+        match found {
+            Ok(Found { who, protocol, tools, resources, faults }) => {
+                let resources = if resources { ", resources" } else { "" };
+                let (count, who) = (tools.len(), visible(&who));
+                writeln!(
+                    out,
+                    "ok    {name}: {who}, protocol {protocol}, {count} tools{resources} ({took} ms)"
+                )?;
+                for fault in faults {
+                    writeln!(out, "      {}", visible(&fault))?;
+                }
+                for tool in tools.iter().filter(|_| arguments.tools) {
+                    writeln!(out, "      {}", visible(tool))?;
+                }
+            }
+            Err(why) => {
+                exit = Exit::Failed;
+                writeln!(out, "FAIL  {name}: {}", visible(&why))?;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn logs(app: &App, arguments: &LogsArguments) -> anyhow::Result<Exit> {
+    let store = sessions::store(app)?;
+    let id = arguments.session.resolve(&store)?;
+    let settings = app.settings();
+    let path = journal(&settings, &id).ok_or_else(|| anyhow!("there is no folder of sessions"))?;
+    let text = match fs_err::read(&path) {
+        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let mut out = io::stdout().lock();
+    let of_server = |line: &&str| match &arguments.server {
+        Some(name) => line.split_once(' ').is_some_and(|(_, rest)| {
+            rest.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with(": "))
+        }),
+        None => true,
+    };
+    let lines: Vec<_> = text.lines().filter(of_server).collect();
+    if lines.is_empty() {
+        say(format_args!("no MCP server of session {id} said anything"));
+    }
+    for line in lines {
+        writeln!(out, "{}", visible_block(line))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,136 @@
+//! The MCP servers that a user has configured, with what they name of the environment filled in.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bridle_mcp::{Reach, ServerConfig};
+
+use super::environment::Environment;
+use super::file::ServerTable;
+
+/// A server of `[mcp.NAME]`.
+#[derive(Clone, Debug)]
+pub struct ConfiguredServer {
+    /// The server, as sessions have it.
+    pub server: ServerConfig,
+    /// Whether they do.
+    pub enabled: bool,
+}
+
+impl ConfiguredServer {
+    /// # Errors
+    /// What is wrong, for a person. No value of a variable is in it.
+    pub(super) fn new(
+        name: &str,
+        table: &ServerTable,
+        environment: &Environment,
+    ) -> Result<Self, String> {
+        let open = |text: &str| fill(text, |name| open_value(environment, name));
+        let secret = |text: &str| fill(text, |name| value(environment, name));
+        let pairs = |table: &std::collections::BTreeMap<String, String>| {
+            let pairs = table.iter().map(|(name, text)| Ok((name.clone(), secret(text)?)));
+            pairs.collect::<Result<Vec<_>, String>>()
+        };
+        let reach = match (&table.command, &table.url) {
+            (Some(command), _) => Reach::Stdio {
+                program: PathBuf::from(open(command)?),
+                arguments: table.args.iter().map(|it| open(it)).collect::<Result<_, _>>()?,
+                environment: pairs(&table.env)?,
+            },
+            (None, url) => Reach::Http {
+                url: secret(url.as_deref().unwrap_or_default())?,
+                headers: pairs(&table.headers)?,
+            },
+        };
+        let mut server = ServerConfig::new(name, reach);
+        for (limit, given) in [
+            (&mut server.start_limit, table.start_timeout_s),
+            (&mut server.idle_limit, table.idle_timeout_s),
+            (&mut server.call_limit, table.call_timeout_s),
+        ] {
+            if let Some(seconds) = given {
+                *limit = Duration::from_secs(seconds.get().into());
+            }
+        }
+        server.allow.clone_from(&table.allow);
+        server.deny.clone_from(&table.deny);
+        server.parallel = table.parallel;
+        Ok(Self { server, enabled: table.enabled.unwrap_or(true) })
+    }
+}
+
+/// The text with each `${NAME}` and `${NAME:-otherwise}` replaced.
+fn fill(
+    text: &str,
+    value: impl Fn(&str) -> Result<Option<String>, String>,
+) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("${") {
+        let (inner, behind) =
+            after.split_once('}').ok_or_else(|| "a `${` has no `}`".to_owned())?;
+        let (name, otherwise) = match inner.split_once(":-") {
+            Some((name, otherwise)) => (name, Some(otherwise)),
+            None => (inner, None),
+        };
+        filled.push_str(before);
+        match (value(name)?, otherwise) {
+            (Some(value), _) => filled.push_str(&value),
+            (None, Some(otherwise)) => filled.push_str(otherwise),
+            (None, None) => return Err(format!("the variable {name} is not set")),
+        }
+        rest = behind;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+fn value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
+    let secret = environment.secret(name).map(|secret| secret.expose().to_owned());
+    Ok(secret.or_else(|| environment.text(name).map(str::to_owned)))
+}
+
+/// What every user of the machine may see in the list of processes.
+fn open_value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
+    match Environment::is_secret_name(name) {
+        true => Err(format!("{name} looks like a secret: it may stand in `env`, not in `args`")),
+        false => value(environment, name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        let variables = [("HOME".into(), "/home/u".into())];
+        Environment::new(variables, [("A_TOKEN".to_owned(), "t0".to_owned())])
+    }
+
+    #[test]
+    fn variables_are_filled_in() {
+        let environment = environment();
+        let fill = |text: &str| fill(text, |name| value(&environment, name));
+        assert_eq!(fill("Bearer ${A_TOKEN}!").unwrap(), "Bearer t0!");
+        assert_eq!(fill("${HOME}/${NO:-x}$1 $").unwrap(), "/home/u/x$1 $");
+        assert_eq!(fill("${NO}").unwrap_err(), "the variable NO is not set");
+        assert_eq!(fill("${HOME").unwrap_err(), "a `${` has no `}`");
+    }
+
+    #[test]
+    fn a_secret_never_stands_in_arguments() {
+        let table = ServerTable {
+            command: Some("run".to_owned()),
+            args: vec!["--token=${A_TOKEN}".to_owned()],
+            ..ServerTable::default()
+        };
+        let fault = ConfiguredServer::new("s", &table, &environment()).unwrap_err();
+        assert!(fault.contains("A_TOKEN looks like a secret"), "{fault}");
+        let args = Vec::new();
+        let env = [("T".to_owned(), "${A_TOKEN}".to_owned())].into();
+        let table = ServerTable { args, env, ..table };
+        let server = ConfiguredServer::new("s", &table, &environment()).unwrap().server;
+        assert!(!format!("{server:?}").contains("t0"));
+        let Reach::Stdio { environment, .. } = server.reach else { panic!("stdio") };
+        assert_eq!(environment, [("T".to_owned(), "t0".to_owned())]);
+    }
+}

@@ -1,0 +1,146 @@
+//! What a server says without being asked, and what it may ask of us.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion,
+};
+#[expect(deprecated, reason = "what servers of today ask for; the successor is not there yet")]
+use rmcp::model::{ListRootsResult, LoggingMessageNotificationParam, Root, RootsCapabilities};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use url::Url;
+
+use crate::connection::Host;
+use crate::journal::Journal;
+
+/// Hears what a server says without being asked.
+#[derive(Clone)]
+pub(crate) struct Listener {
+    /// What a person calls the server.
+    name: Arc<str>,
+    journal: Journal,
+    calls: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Sign>>>>,
+    /// The session's folders.
+    folders: Arc<[PathBuf]>,
+    /// Woken when the tools are other ones.
+    pub(crate) tools_changed: Arc<Notify>,
+}
+
+/// A sign of life of a call.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sign {
+    pub(crate) progress: f64,
+    pub(crate) total: Option<f64>,
+    pub(crate) message: Option<String>,
+}
+
+impl Listener {
+    pub(crate) fn new(name: &str, host: &Host) -> Self {
+        Self {
+            name: name.into(),
+            journal: host.journal.clone(),
+            calls: Arc::default(),
+            folders: Arc::clone(&host.folders),
+            tools_changed: Arc::default(),
+        }
+    }
+
+    /// The signs of life of a call, until [`Listener::forget`].
+    pub(crate) fn follow(&self, call: ProgressToken) -> watch::Receiver<Sign> {
+        let (sender, signs) = watch::channel(Sign::default());
+        self.calls().insert(call, sender);
+        signs
+    }
+
+    pub(crate) fn forget(&self, call: &ProgressToken) {
+        self.calls().remove(call);
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Sign>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// Sampling and elicitation are refused: their capabilities are not declared.
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("bridle", env!("CARGO_PKG_VERSION"));
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(RootsCapabilities::default());
+        // The newest version that begins with `initialize`.
+        ClientConfig::new(capabilities, us).with_protocol_version(ProtocolVersion::V_2025_11_25)
+    }
+
+    #[expect(deprecated, reason = "see the import")]
+    async fn list_roots(
+        &self,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ListRootsResult, rmcp::ErrorData> {
+        Ok(ListRootsResult::new(self.folders.iter().filter_map(|folder| root(folder)).collect()))
+    }
+
+    async fn on_progress(
+        &self,
+        sign: ProgressNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        if let Some(call) = self.calls().get(&sign.progress_token) {
+            // Each notification has a task of its own, so an older one may come late.
+            call.send_if_modified(|now| {
+                let newer = sign.progress > now.progress || now.message.is_none();
+                if newer {
+                    *now = Sign {
+                        progress: sign.progress,
+                        total: sign.total,
+                        message: sign.message.clone(),
+                    };
+                }
+                newer
+            });
+        }
+    }
+
+    #[expect(deprecated, reason = "see the import")]
+    async fn on_logging_message(
+        &self,
+        message: LoggingMessageNotificationParam,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let text = match &message.data {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        self.journal.say(&self.name, &text);
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+}
+
+#[expect(deprecated, reason = "see the import")]
+fn root(folder: &Path) -> Option<Root> {
+    let root = Root::new(Url::from_file_path(folder).ok()?.as_str());
+    Some(match folder.file_name().and_then(|name| name.to_str()) {
+        Some(name) => root.with_name(name),
+        None => root,
+    })
+}
+
+impl Sign {
+    /// In one line, for a person.
+    pub(crate) fn told(&self) -> String {
+        let Self { progress, total, message } = self;
+        let of = total.map_or_else(String::new, |total| format!(" of {total}"));
+        match message {
+            Some(message) => format!("{message} ({progress}{of})"),
+            None => format!("{progress}{of}"),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! One server tried out: started, asked what it has, ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bridle_compose::{Clock, TaskSet};
+use bridle_world::process::Processes;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::ServerConfig;
+use crate::connection::{Connection, Host};
+use crate::journal::Journal;
+use crate::listing::Listing;
+
+/// What a server has.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Who it says it is: its name and version.
+    pub who: String,
+    /// The version of the protocol that it speaks.
+    pub protocol: String,
+    /// The names of its tools that are offered.
+    pub tools: Vec<String>,
+    /// Whether it has resources.
+    pub resources: bool,
+    /// What was left out and why, for a person.
+    pub faults: Vec<String>,
+}
+
+/// Starts the server in the folder `cwd`, asks what it has, and ends it.
+///
+/// # Errors
+/// Why it cannot be used, for a person.
+///
+/// # Cancel safety
+/// Cancel safe: the server is ended without waiting.
+pub async fn probe(
+    config: &ServerConfig,
+    cwd: PathBuf,
+    processes: Arc<Processes>,
+    clock: Arc<dyn Clock>,
+    tasks: TaskSet,
+) -> Result<Found, String> {
+    let journal = Journal::new(None, Arc::clone(&clock), &tasks);
+    let host = Host { processes, clock, tasks, journal, folders: [cwd].into() };
+    let connection = Connection::open(config, &host, &CancellationToken::new()).await;
+    let connection = connection.map_err(|why| why.text)?;
+    let listing = match connection.has_tools() {
+        true => tokio::select! {
+            listing = Listing::ask(&connection) => listing.map_err(|why| why.text),
+            () = host.clock.sleep(config.start_limit) => {
+                Err("it did not list its tools in time".to_owned())
+            }
+        },
+        false => Ok(Listing::default()),
+    };
+    let (who, protocol) = connection.introduction().unwrap_or_default();
+    let resources = connection.has_resources();
+    let end = connection.close().await;
+    let Listing { tools, faults } = listing.map_err(|why| format!("{why}; {end}"))?;
+    let tools = tools.into_iter().map(|tool| tool.name).filter(|name| config.offers(name));
+    Ok(Found { who, protocol, tools: tools.collect(), resources, faults })
+}

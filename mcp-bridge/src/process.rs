@@ -1,0 +1,119 @@
+//! The process of a server that is spoken with over pipes: followed to its end, and ended.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bridle_compose::{Clock, TaskSet};
+use bridle_world::process::{Capture, Finished, ProcessError, Running};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::{POLITE_LIMIT, Unavailable};
+use crate::journal::Journal;
+
+/// How much of what a server wrote to its standard error a failure tells, in bytes.
+const TOLD_TAIL: usize = 2_000;
+
+/// The process of a server.
+pub(crate) struct Process {
+    /// Orders its end.
+    token: CancellationToken,
+    /// What it wrote to its standard error.
+    errors: Arc<Mutex<Capture>>,
+    /// `None` once it was waited for.
+    follower: Mutex<Option<JoinHandle<Result<Finished, ProcessError>>>>,
+    /// Cancelled when it has ended.
+    pub(crate) ended: CancellationToken,
+}
+
+/// How a server ended.
+pub(crate) struct End {
+    /// The end of what it wrote to its standard error.
+    errors: String,
+    /// `None` when it was ended.
+    how: Option<String>,
+}
+
+impl Process {
+    /// Follows the process of the server of this name, and writes down what it says.
+    pub(crate) fn follow(running: Running, name: &str, tasks: &TaskSet, journal: &Journal) -> Self {
+        let token = CancellationToken::new();
+        let (errors, ended) = (Arc::<Mutex<Capture>>::default(), CancellationToken::new());
+        let (order, over, shown) = (token.clone(), ended.clone(), Arc::clone(&errors));
+        let (name, journal) = (name.to_owned(), journal.clone());
+        let follower = tasks.spawn(async move {
+            let mut written = 0;
+            let finished = running
+                .finish(order, |output| {
+                    let news = output.since(written);
+                    // Up to its last whole line; the rest comes with what follows.
+                    let end = news.text.rfind('\n').map_or(0, |end| end + 1);
+                    let whole = news.text.get(..end).unwrap_or_default();
+                    written = news.next - (news.text.len() - whole.len()) as u64;
+                    journal.say(&name, whole);
+                    *shown.lock().unwrap_or_else(PoisonError::into_inner) = output.clone();
+                })
+                .await;
+            if let Ok(finished) = &finished {
+                journal.say(&name, &finished.output.since(written).text);
+            }
+            over.cancel();
+            finished
+        });
+        Self { token, errors, follower: Mutex::new(Some(follower)), ended }
+    }
+
+    /// Waits for its end for a moment, and then sees to it.
+    pub(crate) async fn end(&self, clock: &Arc<dyn Clock>) -> End {
+        tokio::select! {
+            () = self.ended.cancelled() => {}
+            () = clock.sleep(POLITE_LIMIT) => {}
+        }
+        let by_itself = self.ended.is_cancelled();
+        self.token.cancel();
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let finished = match follower {
+            Some(follower) => follower.await.ok(),
+            None => None,
+        };
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        End {
+            errors: tail(&errors),
+            how: match finished {
+                Some(Ok(finished)) if by_itself => Some(how(&finished)),
+                Some(Err(error)) => Some(error.to_string()),
+                Some(Ok(_)) | None => None,
+            },
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.token.cancel();
+    }
+}
+
+impl End {
+    /// The whole reason, for a person.
+    pub(crate) fn explain(self, why: Unavailable) -> Unavailable {
+        let mut text = self.how.unwrap_or(why.text);
+        if !self.errors.is_empty() {
+            text = format!("{text}; it wrote: {}", self.errors);
+        }
+        Unavailable { text, ..why }
+    }
+}
+
+fn how(finished: &Finished) -> String {
+    match (finished.exit_code, finished.signal) {
+        (Some(code), _) => format!("it exited with code {code}"),
+        (None, Some(signal)) => format!("signal {signal} ended it"),
+        (None, None) => "it has ended".to_owned(),
+    }
+}
+
+fn tail(errors: &Capture) -> String {
+    let text = errors.text(str::to_owned);
+    let start = text.ceil_char_boundary(text.len().saturating_sub(TOLD_TAIL));
+    text.get(start..).unwrap_or_default().trim().to_owned()
+}

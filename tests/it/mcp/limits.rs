@@ -1,0 +1,79 @@
+//! How long calls may take, and what a session's servers have to do with those of another.
+
+use bridle_model_server::Script;
+use serde_json::json;
+
+use super::{Imported, configured, server};
+use crate::scene::Scene;
+
+/// M10: signs of life keep a call going, but not for ever; without any it ends sooner. The server is told.
+#[tokio::test]
+async fn a_call_has_two_limits() {
+    let scene = Scene::new(Script::new()).await;
+    let limits = "idle_timeout_s = 1\ncall_timeout_s = 3";
+    scene.place.configure("config.toml", configured::table(&scene, "s", &[], limits));
+    let launch = configured::launch(&scene);
+    let mut it = Imported::launched(scene, &launch, json!([])).await;
+    // Twice as long as a call without a sign of life.
+    let result = it.call("mcp__s__beat", json!({"text": "20"})).await;
+    assert!(result.contains("20 beats"), "{result}");
+    let result = it.call("mcp__s__slow", json!({})).await;
+    assert!(result.contains("it gave no sign of life for 1 s"), "{result}");
+    it.scene.place.appears("heard-s.notifications-cancelled.1").await;
+    let result = it.call("mcp__s__beat", json!({"text": "1000000"})).await;
+    assert!(result.contains("it took longer than 3 s"), "{result}");
+    it.scene.place.appears("heard-s.notifications-cancelled.2").await;
+    let result = it.call("mcp__s__echo", json!({"text": "still here"})).await;
+    assert!(result.contains("still here"), "{result}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M23: each session has its own servers, which know of no other session.
+#[tokio::test]
+async fn sessions_share_no_server() {
+    let scene = Scene::new(Script::new()).await;
+    let servers = json!([server(&scene, "s", &[])]);
+    let mut it = Imported::open(scene, servers).await;
+    let other = it.scene.place.workspace().join("other");
+    fs_err::create_dir(&other).unwrap();
+    let servers = json!([server(&it.scene, "t", &[])]);
+    let new = json!({"cwd": other, "mcpServers": servers});
+    let opened = it.client.request("session/new", new).await.ok();
+    let second = opened["sessionId"].as_str().unwrap().to_owned();
+    let first = std::mem::replace(&mut it.session, second);
+    let folders = it.call("mcp__t__roots", json!({})).await;
+    assert!(folders.contains(&format!("file://{}", other.display())), "{folders}");
+    assert!(!it.offered().iter().any(|name| name.starts_with("mcp__s__")), "{:?}", it.offered());
+    it.session = first;
+    let folders = it.call("mcp__s__roots", json!({})).await;
+    assert!(!folders.contains("/other"), "{folders}");
+    assert!(!it.offered().iter().any(|name| name.starts_with("mcp__t__")), "{:?}", it.offered());
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M08: whatever schemas a server has, the request is one that a provider takes, and its other tools are
+/// there.
+#[tokio::test]
+async fn odd_schemas_cost_no_request() {
+    let mut it = Imported::new(Script::new(), &["odd-schemas"]).await;
+    let result = it.call("mcp__s__echo", json!({"text": "well"})).await;
+    assert!(result.contains("well"), "{result}");
+    it.scene.assert_lawful();
+    let requests = it.scene.requests();
+    let tools = requests.last().unwrap()["tools"].as_array().unwrap().clone();
+    let odd: Vec<_> =
+        tools.iter().filter(|tool| tool["name"].as_str().unwrap().contains("odd-")).collect();
+    assert_eq!(odd.len(), 8, "{odd:?}");
+    for tool in odd {
+        let schema = &tool["input_schema"];
+        assert_eq!(schema["type"], "object", "{tool}");
+        for key in ["$ref", "anyOf", "oneOf", "allOf"] {
+            assert_eq!(schema.get(key), None, "{key} in {tool}");
+        }
+    }
+    let result = it.call("mcp__s__odd-ref", json!({"text": {"deep": "as given"}})).await;
+    assert!(!result.contains("error"), "{result}");
+    let is_call = |line: &&str| line.starts_with("call odd-ref");
+    assert_eq!(it.heard().lines().filter(is_call).count(), 1);
+    it.client.finish(&it.scene.place).await;
+}

@@ -1,0 +1,49 @@
+//! What servers hold besides tools.
+
+use bridle_model_server::Script;
+use serde_json::json;
+
+use super::Imported;
+
+/// Both tools are there when a server has resources and not otherwise; reading asks, as a call does.
+#[tokio::test]
+async fn resources_are_listed_and_read() {
+    for mode in ["resources", "no-templates"] {
+        let servers: &[(&str, &[&str])] = &[("s", &["resources", mode]), ("t", &[])];
+        let mut it = Imported::with(Script::new(), servers).await;
+        let list = it.call("list_resources", json!({})).await;
+        assert!(list.contains("- mem://note (note; text/plain)"), "{list}");
+        assert_eq!(
+            list.contains("- mem://day/{day} (day; One day.)"),
+            mode == "resources",
+            "{list}"
+        );
+        assert!(!list.contains("t:"), "{list}");
+        assert!(it.client.trace().calls("session/request_permission").is_empty());
+        let read = |uri: &str| json!({"server": "s", "uri": uri});
+        let text = it.call("read_resource", read("mem://note")).await;
+        assert!(text.contains("what mem://note holds"), "{text}");
+        let bytes = it.call("read_resource", read("mem://bytes")).await;
+        assert!(bytes.contains("(application/x-odd, 3 bytes) is kept in"), "{bytes}");
+        let gone = it.call("read_resource", read("mem://gone")).await;
+        assert!(gone.contains("no such resource (-32002)"), "{gone}");
+        let wrong = it.call("read_resource", json!({"server": "u", "uri": "mem://note"})).await;
+        assert!(wrong.contains("There is no MCP server `u`") && wrong.contains("s, t"), "{wrong}");
+        assert_eq!(it.client.trace().calls("session/request_permission").len(), 3);
+        it.client.finish(&it.scene.place).await;
+    }
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.say().await;
+    assert!(!it.offered().iter().any(|name| name.contains("resource")), "{:?}", it.offered());
+    it.client.finish(&it.scene.place).await;
+}
+
+/// A server may ask which folders the session has.
+#[tokio::test]
+async fn a_server_learns_the_folders_of_its_session() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__roots", json!({})).await;
+    let folder = format!("file://{}", it.scene.place.workspace().display());
+    assert!(result.contains(&folder), "{result}");
+    it.client.finish(&it.scene.place).await;
+}
