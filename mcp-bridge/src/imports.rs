@@ -12,13 +12,15 @@ use tokio_util::sync::CancellationToken;
 use crate::listing::Definition;
 use crate::resources::{ListResources, ReadResource};
 use crate::server::{Server, State};
-use crate::tool::{Imported, name_of};
+use crate::tool::{Accepted, Imported, name_of};
 
 /// The imported tools of one session.
 #[derive(Default)]
 pub(crate) struct Imports {
     /// By the names that the model uses.
     rows: Mutex<BTreeMap<String, Row>>,
+    /// What each tool was when it was last permitted, also of those that are gone for now.
+    accepted: Mutex<BTreeMap<String, Accepted>>,
     /// The tools for resources, once a server has any.
     resources: Mutex<Vec<Registration>>,
 }
@@ -112,8 +114,9 @@ impl Imports {
             }
             let name = name_of(&server.config.name, &definition.name);
             let definition = Definition::clone(definition);
-            let tool = Imported::new(&name, definition, Arc::clone(server), Arc::clone(blobs));
-            let tool = Arc::new(tool);
+            let accepted = self.accepted(&name, &definition);
+            let (server, blobs) = (Arc::clone(server), Arc::clone(blobs));
+            let tool = Arc::new(Imported::new(&name, definition, accepted, server, blobs));
             match setup.register::<dyn Tool>(&name, Arc::clone(&tool) as _) {
                 Ok(registration) => {
                     rows.insert(name, Row { server: index, tool, _registration: registration });
@@ -121,6 +124,12 @@ impl Imports {
                 Err(error) => tracing::warn!(%error, name, "a tool is left out"),
             }
         }
+    }
+
+    fn accepted(&self, name: &str, definition: &Definition) -> Accepted {
+        let mut all = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = || Arc::new(Mutex::new(definition.clone()));
+        Arc::clone(all.entry(name.to_owned()).or_insert_with(first))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Row>> {

@@ -264,7 +264,7 @@ impl PlannedCall for Reading {
     }
 
     fn access(&self) -> Vec<Access> {
-        vec![Access::External { server: self.server.config.name.clone() }]
+        vec![Access::External { server: self.server.config.name.clone(), changed: false }]
     }
 
     async fn run(

@@ -1,6 +1,6 @@
 //! A tool of a server as the model and the pipeline know it, and one call of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bridle_agent::{
@@ -22,10 +22,14 @@ use crate::server::Server;
 /// How many digits of a hash tell two names apart.
 const HASH_DIGITS: usize = 12;
 
+/// A tool as it was when it was last permitted, or first seen; shared by all that it becomes.
+pub(crate) type Accepted = Arc<Mutex<Definition>>;
+
 /// A tool of a server.
 pub(crate) struct Imported {
     spec: ToolSpec,
     definition: Definition,
+    accepted: Accepted,
     server: Arc<Server>,
     blobs: Arc<dyn BlobStore>,
 }
@@ -35,6 +39,7 @@ impl Imported {
     pub(crate) fn new(
         name: &str,
         definition: Definition,
+        accepted: Accepted,
         server: Arc<Server>,
         blobs: Arc<dyn BlobStore>,
     ) -> Self {
@@ -47,7 +52,7 @@ impl Imported {
         };
         let input_schema = schema.unwrap_or_else(|_| no_schema());
         let spec = ToolSpec { name: name.to_owned(), description, input_schema };
-        Self { spec, definition, server, blobs }
+        Self { spec, definition, accepted, server, blobs }
     }
 
     pub(crate) fn definition(&self) -> &Definition {
@@ -90,7 +95,8 @@ impl Tool for Imported {
         Ok(Box::new(ServerCall {
             server: Arc::clone(&self.server),
             name: self.spec.name.clone(),
-            tool: self.definition.name.clone(),
+            definition: self.definition.clone(),
+            accepted: Arc::clone(&self.accepted),
             arguments,
             display: self.look(),
             blobs: Arc::clone(&self.blobs),
@@ -115,8 +121,8 @@ struct ServerCall {
     server: Arc<Server>,
     /// The model's name for the tool.
     name: String,
-    /// The server's own name for it.
-    tool: String,
+    definition: Definition,
+    accepted: Accepted,
     arguments: Value,
     display: Display,
     blobs: Arc<dyn BlobStore>,
@@ -129,7 +135,10 @@ impl PlannedCall for ServerCall {
     }
 
     fn access(&self) -> Vec<Access> {
-        vec![Access::External { server: self.server.config.name.clone() }]
+        vec![Access::External {
+            server: self.server.config.name.clone(),
+            changed: *lock(&self.accepted) != self.definition,
+        }]
     }
 
     fn tool(&self) -> Option<&str> {
@@ -148,7 +157,9 @@ impl PlannedCall for ServerCall {
         _: Grant,
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
-        let params = json!({"name": self.tool, "arguments": self.arguments});
+        // Whoever let it come here has seen what it says of itself now, or does not want to.
+        lock(&self.accepted).clone_from(&self.definition);
+        let params = json!({"name": self.definition.name, "arguments": self.arguments});
         let result = call(&self.server, "tools/call", params, &context).await?;
         let outcome = outcome::read(result, &self.blobs).await?;
         let display = Display { text: Some(fenced(&outcome.text())), ..self.display };
@@ -156,6 +167,10 @@ impl PlannedCall for ServerCall {
         let value = value.map_err(|error| ToolFailure::failed(error.to_string()))?;
         Ok(ToolOutcome::new(value, display))
     }
+}
+
+fn lock(accepted: &Mutex<Definition>) -> MutexGuard<'_, Definition> {
+    accepted.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// As a block that shows any text as it is.

@@ -152,7 +152,12 @@ impl Mode {
                 "writes a protected place or outside the workspace: {}",
                 path.display()
             )),
-            (_, Access::External { server }) => ask(format!("uses the MCP server {server}")),
+            (_, Access::External { server, changed: false }) => {
+                ask(format!("uses the MCP server {server}"))
+            }
+            (_, Access::External { server, changed: true }) => ask(format!(
+                "uses the MCP server {server}, which says something else about this tool than before"
+            )),
             (_, Access::Run { network, unconfined, reason, sandboxing, .. }) => {
                 self.rule_command(*network, *unconfined, reason.as_deref(), *sandboxing)
             }
@@ -258,7 +263,7 @@ mod tests {
     fn the_table_of_the_design_holds() {
         use Sandboxing::{Full, Partial, Unavailable};
         let place = std::path::PathBuf::from("/x");
-        let external = Access::External { server: "s".into() };
+        let external = Access::External { server: "s".into(), changed: false };
         for (access, letters) in [
             (Access::ReadInside(place.clone()), "aaaaa"),
             (Access::ReadOutside(place.clone()), "????a"),

@@ -173,7 +173,8 @@ impl Rule {
             (Target::Run(rule), Access::Run { command, .. }) => rule.may_be(command),
             // What is known of a call's files and command is judged by that.
             (Target::Tool(name), access) => {
-                name == tool && (!allows || matches!(access, Access::External { .. }))
+                name == tool
+                    && (!allows || matches!(access, Access::External { changed: false, .. }))
             }
             _ => false,
         }

@@ -241,6 +241,9 @@ pub enum Access {
     External {
         /// The server's name.
         server: String,
+        /// What is called is not what it was when it was last permitted: a rule that allows it was made
+        /// for something else.
+        changed: bool,
     },
 }
 

@@ -1,7 +1,8 @@
 //! How long calls may take, and what a session's servers have to do with those of another.
 
 use bridle_model_server::Script;
-use serde_json::json;
+use bridle_tests::Permission;
+use serde_json::{Value, json};
 
 use super::{Imported, configured, server};
 use crate::scene::Scene;
@@ -75,5 +76,65 @@ async fn odd_schemas_cost_no_request() {
     assert!(!result.contains("error"), "{result}");
     let is_call = |line: &&str| line.starts_with("call odd-ref");
     assert_eq!(it.heard().lines().filter(is_call).count(), 1);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M25: tools take up no more than a tenth of the window, the same ones in every request; the others are
+/// reached all the same.
+#[tokio::test]
+async fn many_tools_leave_room_for_the_work() {
+    let mut it = Imported::new(Script::new(), &["many=200"]).await;
+    it.say().await;
+    let tools = |it: &Imported| it.scene.requests().last().unwrap()["tools"].clone();
+    let first = tools(&it);
+    let of_server = |tool: &&Value| tool["name"].as_str().unwrap().starts_with("mcp__");
+    let (all, own): (Vec<_>, usize) = {
+        let all: Vec<_> = first.as_array().unwrap().iter().filter(of_server).collect();
+        let own = all.iter().map(|tool| tool.to_string().len()).sum();
+        (all.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect(), own)
+    };
+    // The window has a million tokens, of about four bytes each.
+    assert!((300_000..450_000).contains(&own), "{own} bytes of {} tools", all.len());
+    let left_out = (0..200).map(|number| format!("mcp__s__many-{number}"));
+    let left_out = left_out.rev().find(|name| !all.contains(name)).unwrap();
+    let arguments = json!({"name": left_out, "arguments": {"text": "reached"}});
+    let result = it.call("call_tool", arguments).await;
+    assert!(result.contains("reached"), "{result}");
+    let found = it.call("find_tools", json!({"words": "Tool 199."})).await;
+    assert!(found.contains("mcp__s__many-199"), "{found}");
+    assert_eq!(tools(&it), first);
+    assert_eq!(it.scene.events(&it.session, "request/header").len(), 1);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M25: a rule that allows a tool was made for what the tool was then.
+#[tokio::test]
+async fn a_tool_that_has_changed_is_asked_about_again() {
+    let scene = Scene::new(Script::new()).await;
+    let rule = "[permissions]\nallow = [\"tool mcp__s__echo\"]\n";
+    scene.place.configure("config.toml", rule);
+    let servers = json!([server(&scene, "s", &[])]);
+    let mut it = Imported::open(scene, servers).await;
+    let asked = |it: &Imported| it.client.trace().calls("session/request_permission").len();
+    it.call("mcp__s__echo", json!({"text": "one"})).await;
+    assert_eq!(asked(&it), 0);
+    it.call("mcp__s__pull", json!({})).await;
+    assert_eq!(asked(&it), 1);
+    // It is listed anew in the background.
+    let changed = json!({"words": "Something else by now"});
+    while it.call("find_tools", changed.clone()).await.contains("No tool") {}
+    it.client.set_permission(Permission::Reject);
+    it.call("mcp__s__echo", json!({"text": "two"})).await;
+    it.call("mcp__s__echo", json!({"text": "three"})).await;
+    assert_eq!(asked(&it), 3);
+    let question = it.client.trace().calls("session/request_permission")[2].to_string();
+    assert!(question.contains("says something else about this tool than before"), "{question}");
+    it.client.set_permission(Permission::Allow);
+    it.call("mcp__s__echo", json!({"text": "four"})).await;
+    it.call("mcp__s__echo", json!({"text": "five"})).await;
+    assert_eq!(asked(&it), 4);
+    let heard = it.heard();
+    let calls: Vec<_> = heard.lines().filter(|line| line.starts_with("call echo")).collect();
+    assert_eq!(calls, ["call echo one", "call echo four", "call echo five"]);
     it.client.finish(&it.scene.place).await;
 }

@@ -20,6 +20,13 @@ use crate::prompt::{PromptSection, PromptVariable, render};
 use crate::tool::{OfferedTools, Tool};
 use crate::warmup::{self, Warmup};
 
+/// The part of the window, in so many, that the tools which wait for a series may take up together. What
+/// is beyond is reached in another way (`find_tools`).
+const WAITING_SHARE: u64 = 10;
+
+/// About how many bytes of a tool's definition are one token.
+const BYTES_PER_TOKEN: u64 = 4;
+
 /// The prompt and the table of the current turn.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
@@ -63,18 +70,35 @@ impl Driver {
         let now = tools.values().filter(|tool| !tool.waits_for_series());
         if !begun || !own.map(shape).eq(now.map(|tool| shape(tool.spec()))) {
             self.assembly.specs_changed |= begun;
-            self.offer(&tools);
+            // As it was last; when a series begins with this, its own window decides again.
+            let state = &self.recorder.session().state().context;
+            let window = state.as_ref().map_or(0, |context| context.window);
+            self.offer(tools, window);
         }
         Ok(())
     }
 
-    /// Offers every tool that there is: a series begins, and the table may change with it.
-    pub(super) fn offer_all(&mut self) {
+    /// Offers every tool that there is room for in a window of so many tokens: a series begins, and the
+    /// table may change with it.
+    pub(super) fn offer_all(&mut self, window: u64) {
         let tools = self.offered();
-        self.offer(&tools);
+        self.offer(tools, window);
     }
 
-    fn offer(&mut self, tools: &BTreeMap<String, Arc<dyn Tool>>) {
+    fn offer(&mut self, mut tools: BTreeMap<String, Arc<dyn Tool>>, window: u64) {
+        // Where the window is not known yet, it is before a series begins.
+        let mut room = match window {
+            0 => u64::MAX,
+            tokens => tokens / WAITING_SHARE * BYTES_PER_TOKEN,
+        };
+        tools.retain(|_, tool| {
+            if !tool.waits_for_series() {
+                return true;
+            }
+            let rest = room.checked_sub(size(tool.spec()));
+            room = rest.unwrap_or(room);
+            rest.is_some()
+        });
         let waiting = tools.iter().filter(|(_, tool)| tool.waits_for_series());
         self.assembly.waiting = waiting.map(|(name, _)| name.clone()).collect();
         let specs = || tools.values().map(|tool| tool.spec());
@@ -102,6 +126,11 @@ impl Driver {
         let mut tools = self.scope.all::<dyn Tool>().into_iter().rev();
         tools.find(|tool| tool.spec().name == name)
     }
+}
+
+/// How much of a request a definition is, in bytes.
+fn size(spec: &ToolSpec) -> u64 {
+    (spec.name.len() + spec.description.len() + spec.input_schema.get().len()) as u64
 }
 
 fn shape(spec: &ToolSpec) -> (&str, &str, &str) {

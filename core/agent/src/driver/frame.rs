@@ -179,7 +179,7 @@ impl Driver {
         call: &PreparedCall,
         reason: &'static str,
     ) -> Result<(), RecordError> {
-        self.offer_all();
+        self.offer_all(call.limits().window);
         let tools: Vec<_> = self.assembly.specs.iter().map(|spec| spec.name.clone()).collect();
         self.frame.series = self.frame.series.next();
         self.frame.began = Some(reason);

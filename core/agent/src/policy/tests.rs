@@ -42,6 +42,10 @@ fn run(command: &str, network: bool) -> Access {
     Access::Run { command, network, unconfined: false, reason: None, sandboxing }
 }
 
+fn external(changed: bool) -> Access {
+    Access::External { server: "s".into(), changed }
+}
+
 /// One letter per mode in the order of `Mode::ALL`.
 fn row(table: &ModeTable, access: &Access) -> String {
     Mode::ALL.map(|mode| judge(table, mode, vec![access.clone()]).0).into_iter().collect()
@@ -66,8 +70,10 @@ fn rules_and_modes_make_one_table() {
         (&["allow run git status"], run("git status", true), "dd??a"),
         (&["allow run git status"], run("git status; rm -rf /", false), "dd??a"),
         (&["deny run rm ..."], run("git status; rm -rf /", false), "ddddd"),
-        (&["allow tool t"], Access::External { server: "s".into() }, "ddaaa"),
-        (&["allow tool u"], Access::External { server: "s".into() }, "dd??a"),
+        (&["allow tool t"], external(false), "ddaaa"),
+        (&["allow tool u"], external(false), "dd??a"),
+        (&["allow tool t"], external(true), "dd??a"),
+        (&["deny tool t"], external(true), "ddddd"),
         (&["deny tool t"], write("/w/a"), "ddddd"),
     ] {
         assert_eq!(row(&rules(lines), &access), expected, "{lines:?} on {access:?}");
