@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::scene::Scene;
 
 mod configured;
+mod figures;
 mod http;
 mod limits;
 mod real;
