@@ -162,7 +162,8 @@ impl App {
         let configured = settings.servers.iter().filter(|server| server.enabled);
         let servers = seed.servers.beside(configured.map(|server| &server.server));
         let journal = journal(&settings, &seed.header.id);
-        let seed = SessionSeed { servers: SessionServers { journal, ..servers }, ..seed };
+        let ca_file = settings.ca_file.clone();
+        let seed = SessionSeed { servers: SessionServers { journal, ca_file, ..servers }, ..seed };
         if let (Some(route), Some(models)) =
             (self.settings().route.clone(), self.scope.get::<Providers>())
         {

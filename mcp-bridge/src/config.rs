@@ -12,6 +12,8 @@ pub struct SessionServers {
     pub servers: Vec<ServerConfig>,
     /// Where it is written down what they say of themselves; nowhere without it.
     pub journal: Option<PathBuf>,
+    /// Certificates (PEM) that are trusted besides those of the system.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl SessionServers {

@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskSet,
     pub(crate) journal: Journal,
+    /// Certificates that are trusted besides those of the system.
+    pub(crate) ca_file: Option<PathBuf>,
     /// The session's folders; servers run in the first.
     pub(crate) folders: Arc<[PathBuf]>,
 }
@@ -114,9 +116,14 @@ impl Connection {
                 }
             }
             Reach::Http { url, headers } => {
+                let (url, headers) = (url.clone(), headers.clone());
+                let (clock, ca_file) = (Arc::clone(&host.clock), host.ca_file.clone());
                 let renewed = Arc::clone(&listener.tools_changed);
-                let wire = http::wire(url, headers, Arc::clone(&host.clock), renewed)
-                    .map_err(Unavailable::new)?;
+                // Certificates are read from the disk.
+                let wire = tokio::task::spawn_blocking(move || {
+                    http::wire(&url, &headers, ca_file.as_deref(), clock, renewed)
+                });
+                let wire = wire.await.map_err(unavailable)?.map_err(Unavailable::new)?;
                 let serving = serve_client(listener.clone(), wire);
                 (introduced(serving, config, host, token).await?, None)
             }

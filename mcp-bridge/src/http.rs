@@ -6,6 +6,7 @@
 //! the server are opened again at a pace that no server takes for an attack (notes on MCP, 1.3, 1.11).
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -43,13 +44,14 @@ const MAX_RETRIES: usize = 3;
 const MAX_REDIRECTS: usize = 5;
 
 /// The wire to the server at `url`, with `headers` in each request. `renewed` is woken when the server
-/// has begun a new session. Opens no connection yet.
+/// has begun a new session. Opens no connection yet; reads certificates where the address needs any.
 ///
 /// # Errors
 /// What is wrong with the address or a header, for a person; never a header's value.
 pub(crate) fn wire(
     url: &str,
     headers: &[(String, String)],
+    ca_file: Option<&Path>,
     clock: Arc<dyn Clock>,
     renewed: Arc<Notify>,
 ) -> Result<StreamableHttpClientTransport<Http>, String> {
@@ -66,7 +68,7 @@ pub(crate) fn wire(
         value.set_sensitive(true);
         custom_headers.insert(header, value);
     }
-    let client = client_builder(&address, None)?
+    let client = client_builder(&address, ca_file)?
         .redirect(redirect::Policy::custom(within))
         // A kept connection costs some servers 40 ms a request (notes on MCP, 1.3).
         .pool_max_idle_per_host(0)

@@ -91,7 +91,8 @@ impl Plugin for McpPlugin {
         let tasks = setup.scope().tasks().clone();
         let folders = std::iter::once(&header.cwd).chain(&header.extra_roots).cloned().collect();
         let journal = Journal::new(servers.journal.clone(), Arc::clone(&clock), &tasks);
-        let host = Host { processes, clock, tasks: tasks.clone(), journal, folders };
+        let ca_file = servers.ca_file.clone();
+        let host = Host { processes, clock, tasks: tasks.clone(), journal, ca_file, folders };
         let server = |config: &ServerConfig| {
             Arc::new(Server::new(config.clone(), host.clone(), Arc::clone(&starts.0)))
         };

@@ -27,7 +27,8 @@ pub struct Found {
     pub faults: Vec<String>,
 }
 
-/// Starts the server in the folder `cwd`, asks what it has, and ends it.
+/// Starts the server in the folder `cwd`, or reaches it trusting the certificates in `ca_file` besides
+/// those of the system, asks what it has, and ends it.
 ///
 /// # Errors
 /// Why it cannot be used, for a person.
@@ -37,12 +38,13 @@ pub struct Found {
 pub async fn probe(
     config: &ServerConfig,
     cwd: PathBuf,
+    ca_file: Option<PathBuf>,
     processes: Arc<Processes>,
     clock: Arc<dyn Clock>,
     tasks: TaskSet,
 ) -> Result<Found, String> {
     let journal = Journal::new(None, Arc::clone(&clock), &tasks);
-    let host = Host { processes, clock, tasks, journal, folders: [cwd].into() };
+    let host = Host { processes, clock, tasks, journal, ca_file, folders: [cwd].into() };
     let connection = Connection::open(config, &host, &CancellationToken::new()).await;
     let connection = connection.map_err(|why| why.text)?;
     let listing = match connection.has_tools() {

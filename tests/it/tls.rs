@@ -55,6 +55,28 @@ async fn server(folder: &Path) -> Option<(Child, String)> {
     panic!("the server does not start");
 }
 
+/// The same authorities are trusted for MCP servers.
+#[tokio::test]
+async fn an_authority_is_trusted_for_mcp_servers_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some((_server, url)) = server(folder.path()).await else {
+        return skip("tls", "openssl is not installed");
+    };
+    let ca = folder.path().join("ca.pem");
+    let table = format!("[mcp.s]\nurl = \"{url}/mcp\"\n");
+    for (config, refused) in [(table.clone(), true), (format!("ca_file = {ca:?}\n{table}"), false)]
+    {
+        let place = Place::new();
+        place.configure("config.toml", config);
+        let output = place.launch(["mcp", "test"]).output().await;
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        // It speaks no MCP in either case.
+        assert!(told.starts_with("FAIL  s: "), "{told}");
+        let is_refused = told.contains("cannot be reached") && told.contains("certificate");
+        assert_eq!(is_refused, refused, "{told}");
+    }
+}
+
 fn refresh(place: &Place, url: &str) -> Launch {
     place.launch(["models", "--refresh"]).model_at(url)
 }

@@ -40,7 +40,7 @@ pub(super) fn from_client(servers: Vec<McpServer>) -> (SessionServers, Vec<Strin
         }
         taken.push(ServerConfig::new(name, reach));
     }
-    (SessionServers { servers: taken, journal: None }, notes)
+    (SessionServers { servers: taken, ..SessionServers::default() }, notes)
 }
 
 /// The name, or the next one like it that no server has.

@@ -102,7 +102,8 @@ async fn test(app: &App, arguments: &TestArguments) -> anyhow::Result<Exit> {
         let begun = Instant::now();
         let (clock, tasks) = (Arc::new(SystemClock), app.tasks().clone());
         let processes = Arc::clone(&processes);
-        let found = bridle_mcp::probe(server, cwd.clone(), processes, clock, tasks).await;
+        let (cwd, ca_file) = (cwd.clone(), settings.ca_file.clone());
+        let found = bridle_mcp::probe(server, cwd, ca_file, processes, clock, tasks).await;
         let took = begun.elapsed().as_millis();
         let mut out = io::stdout().lock();
         let name = visible(&server.name);

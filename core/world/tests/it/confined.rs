@@ -48,6 +48,16 @@ fn surroundings(place: &Place) -> String {
     )
 }
 
+/// A process that stands outside. It ends with this, also when a test fails.
+struct Victim(std::process::Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        // It may have been ended.
+        self.0.kill().and_then(|()| self.0.wait()).ok();
+    }
+}
+
 /// Which tries succeed, in this order.
 fn tried(place: &Place, run: impl FnOnce(&str) -> String) -> Vec<&'static str> {
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -59,14 +69,14 @@ fn tried(place: &Place, run: impl FnOnce(&str) -> String) -> Vec<&'static str> {
     let name = format!("bridle-{}", socket.display());
     let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
     let _abstract = UnixListener::bind_addr(&abstract_name).unwrap();
-    let mut victim = place.as_user("sleep").arg("600").spawn().unwrap();
+    let mut victim = Victim(place.as_user("sleep").arg("600").spawn().unwrap());
     let mut script = format!(
         "export W={0}/ws O={0}/outside H={0}/home HOME={0}/home TCP={1} UNIX={2} ABSTRACT={name} \
          VICTIM={3}\n",
         place.base.display(),
         tcp.local_addr().unwrap().port(),
         socket.display(),
-        victim.id(),
+        victim.0.id(),
     );
     for it in TRIES {
         let Try { name, script: line, .. } = it;
@@ -74,8 +84,8 @@ fn tried(place: &Place, run: impl FnOnce(&str) -> String) -> Vec<&'static str> {
             &format!("( {line} ) >/dev/null 2>&1 && echo 'can {name}' || echo 'cannot {name}'\n");
     }
     let output = run(&script);
-    victim.kill().unwrap();
-    let status = victim.wait().unwrap();
+    victim.0.kill().unwrap();
+    let status = victim.0.wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "it was signalled");
     let told =
         |word: &str, it: &Try| output.lines().any(|line| line == format!("{word} {}", it.name));
