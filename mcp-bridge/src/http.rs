@@ -317,7 +317,8 @@ fn fault(error: &Failure) -> ErrorData {
             }
         }
         StreamableHttpError::UnexpectedServerResponse(text) => {
-            let text = shortened(text);
+            // Not what comes with it: pages for people, and perhaps the key that was sent.
+            let text = text.split(':').next().unwrap_or_default().trim();
             match text.strip_prefix("HTTP ").and_then(|it| it.get(..3)) {
                 Some("401" | "403") => Fault::LogIn.answer(format!("it wants a log-in: {text}")),
                 Some(status) if status.starts_with('4') => {

@@ -72,11 +72,16 @@ impl Tool for ListResources {
         arguments: Value,
         _: &ToolContext,
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
-        let servers = match arguments.get("server").and_then(Value::as_str) {
-            Some(name) => vec![named(&self.servers, name)?],
-            None => self.servers.to_vec(),
-        };
-        Ok(Box::new(Listing { servers }))
+        Ok(Box::new(match arguments.get("server").and_then(Value::as_str) {
+            Some(name) => Listing { servers: vec![named(&self.servers, name)?], rest: Vec::new() },
+            None => {
+                // Nobody waits for a server that was not asked for.
+                let (servers, rest): (Vec<_>, Vec<_>) =
+                    self.servers.iter().cloned().partition(|server| server.is_ready());
+                let rest = rest.iter().map(|server| server.config.name.clone()).collect();
+                Listing { servers, rest }
+            }
+        }))
     }
 
     fn waits_for_series(&self) -> bool {
@@ -94,6 +99,8 @@ fn list_display() -> Display {
 
 struct Listing {
     servers: Vec<Arc<Server>>,
+    /// The names of those that are not asked.
+    rest: Vec<String>,
 }
 
 #[async_trait]
@@ -129,6 +136,9 @@ impl PlannedCall for Listing {
                     told.push(format!("{}: cannot be asked: {}", server.config.name, why.text));
                 }
             }
+        }
+        if !self.rest.is_empty() {
+            told.push(format!("Not asked, because they do not run now: {}", self.rest.join(", ")));
         }
         let text = match told.is_empty() {
             true => "No MCP server of this session has resources.".to_owned(),

@@ -84,6 +84,11 @@ impl Server {
         self.state.subscribe()
     }
 
+    /// Whether it answers now.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(*self.state.borrow(), State::Ready { .. })
+    }
+
     /// Waits until it is known for the first time what it offers and the tools are there, or it is known
     /// that it does not start.
     ///

@@ -47,3 +47,14 @@ async fn a_server_learns_the_folders_of_its_session() {
     assert!(result.contains(&folder), "{result}");
     it.client.finish(&it.scene.place).await;
 }
+
+/// A server that does not answer holds up nobody who asks for what there is.
+#[tokio::test]
+async fn a_silent_server_holds_up_no_list() {
+    let servers: &[(&str, &[&str])] = &[("quiet", &["silent"]), ("s", &["resources"])];
+    let mut it = Imported::with(Script::new(), servers).await;
+    let list = it.call("list_resources", json!({})).await;
+    assert!(list.contains("mem://note"), "{list}");
+    assert!(list.contains("Not asked, because they do not run now: quiet"), "{list}");
+    it.client.finish(&it.scene.place).await;
+}
