@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bridle_compose::Clock;
-use bridle_model::client_builder;
+use bridle_model::{client_builder, innermost};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -73,7 +73,7 @@ pub(crate) fn wire(
         // A kept connection costs some servers 40 ms a request (notes on MCP, 1.3).
         .pool_max_idle_per_host(0)
         .build()
-        .map_err(|error| told(&error))?;
+        .map_err(|error| innermost(&error))?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(url);
     config.custom_headers = custom_headers;
     let mut retries = ExponentialBackoff::default();
@@ -293,14 +293,15 @@ fn with_id(mut event: Sse, id: &RequestId) -> Sse {
     event
 }
 
-/// What became of a request that was not answered as it should have been.
+/// What became of a request that was not answered as it should have been. No address stands in it: that may
+/// hold a key.
 fn fault(error: &Failure) -> ErrorData {
     match error {
         StreamableHttpError::Client(error) if error.is_connect() || error.is_builder() => {
-            Fault::Unsent.answer(format!("it cannot be reached: {}", told(error)))
+            Fault::Unsent.answer(format!("it cannot be reached: {}", innermost(error)))
         }
         StreamableHttpError::Client(error) => {
-            Fault::Lost.answer(format!("the connection broke: {}", told(error)))
+            Fault::Lost.answer(format!("the connection broke: {}", innermost(error)))
         }
         StreamableHttpError::AuthRequired(_) => Fault::LogIn.answer("it wants a log-in (HTTP 401)"),
         StreamableHttpError::InsufficientScope(_) => {
@@ -335,15 +336,6 @@ fn fault(error: &Failure) -> ErrorData {
             .answer(format!("the answer is longer than {max_size} bytes, which are the most")),
         error => Fault::Lost.answer(shortened(&error.to_string())),
     }
-}
-
-/// The deepest cause, which has no address in it: that may hold a key.
-fn told(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    cause.to_string()
 }
 
 fn shortened(text: &str) -> String {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bridle_agent::ToolFailure;
+use bridle_agent::{Display, ToolFailure, ToolOutcome};
 use bridle_session::{BlobHash, BlobRef, Content};
 use bridle_store::BlobStore;
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,17 @@ impl Outcome {
             true => vec![Content::text("The tool ran and said nothing.")],
             false => read,
         }
+    }
+
+    /// As what came of a call that is shown like this.
+    ///
+    /// # Errors
+    /// When it cannot be written as JSON, which does not happen.
+    pub(crate) fn told(self, display: Display) -> Result<ToolOutcome, ToolFailure> {
+        let display = Display { text: Some(fenced(&self.text())), ..display };
+        let value = serde_json::to_value(self);
+        let value = value.map_err(|error| ToolFailure::failed(error.to_string()))?;
+        Ok(ToolOutcome::new(value, display))
     }
 
     /// What a person is shown, apart from images.
@@ -184,4 +195,11 @@ pub(crate) async fn read(
     let blobs = Arc::clone(blobs);
     let read = tokio::task::spawn_blocking(move || Outcome::read(result, blobs.as_ref()));
     read.await.unwrap_or_else(|error| Err(ToolFailure::failed(error.to_string())))
+}
+
+/// As a block that shows any text as it is.
+pub(crate) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}\n{text}\n{fence}")
 }

@@ -15,10 +15,9 @@ use serde_json::{Value, json};
 use crate::call::call;
 use crate::connection::{Connection, Unavailable};
 use crate::late::spec;
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, Outcome, fenced};
 use crate::pages::Pages;
 use crate::server::Server;
-use crate::tool::fenced;
 
 /// The most entries of each list of a server that an answer has.
 const MAX_LISTED: usize = 200;
@@ -289,9 +288,6 @@ impl PlannedCall for Reading {
         let parts = contents.into_iter().flatten();
         let parts: Vec<_> = parts.map(|it| json!({"type": "resource", "resource": it})).collect();
         let outcome = outcome::read(json!({"content": parts}), &self.blobs).await?;
-        let display = Display { text: Some(fenced(&outcome.text())), ..self.display() };
-        let value = serde_json::to_value(outcome);
-        let value = value.map_err(|error| ToolFailure::failed(error.to_string()))?;
-        Ok(ToolOutcome::new(value, display))
+        outcome.told(self.display())
     }
 }

@@ -162,20 +162,10 @@ impl PlannedCall for ServerCall {
         let params = json!({"name": self.definition.name, "arguments": self.arguments});
         let result = call(&self.server, "tools/call", params, &context).await?;
         let outcome = outcome::read(result, &self.blobs).await?;
-        let display = Display { text: Some(fenced(&outcome.text())), ..self.display };
-        let value = serde_json::to_value(outcome);
-        let value = value.map_err(|error| ToolFailure::failed(error.to_string()))?;
-        Ok(ToolOutcome::new(value, display))
+        outcome.told(self.display)
     }
 }
 
 fn lock(accepted: &Mutex<Definition>) -> MutexGuard<'_, Definition> {
     accepted.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// As a block that shows any text as it is.
-pub(crate) fn fenced(text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}\n{text}\n{fence}")
 }

@@ -170,7 +170,7 @@ impl fmt::Debug for HttpClient {
 }
 
 /// The deepest cause of an error, which names the fault without the URL around it.
-pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+pub fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;

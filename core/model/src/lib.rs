@@ -36,7 +36,7 @@ pub use catalogue::{
 pub use chunk::{BlockKind, Chunk, Refusal, StopReason};
 pub use effort::Effort;
 pub use failure::{FailureCode, ModelFailure};
-pub use http::{HttpClient, Secret, client_builder};
+pub use http::{HttpClient, Secret, client_builder, innermost};
 pub use images::{Image, ImageFormat, ImageLimits, ImageShelf, Images, NotAnImage};
 pub use prefix::{PrefixGuard, PrefixHash, PrefixStep};
 pub use request::{ModelRequest, RequestCache, ToolSpec};
