@@ -33,6 +33,17 @@ const EDGES: [(&str, &[&str]); 13] = [
         ],
     ),
     (
+        "bridle-lsp",
+        &[
+            "bridle-agent",
+            "bridle-store",
+            "bridle-world",
+            "bridle-model",
+            "bridle-compose",
+            "bridle-session",
+        ],
+    ),
+    (
         "bridle-mcp",
         &[
             "bridle-agent",
@@ -48,6 +59,7 @@ const EDGES: [(&str, &[&str]); 13] = [
         &[
             "bridle-agent",
             "bridle-compose",
+            "bridle-lsp",
             "bridle-mcp",
             "bridle-model",
             "bridle-model-server",

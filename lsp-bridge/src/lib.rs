@@ -1,0 +1,13 @@
+//! Language servers as a read-only sense for the model: the only crate that knows the Language Server
+//! Protocol.
+//!
+//! A server is found on the user's search path, started when a file of its kind is first asked about,
+//! shared by the sessions of the process and believed only after it answered `initialize`. Nothing here
+//! changes a file: edits that servers offer are shown or refused. Issue 11.
+
+// A broken expectation must end a test.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+
+mod definition;
+
+pub use definition::{FileType, Marker, Purpose, ServerDefinition};
