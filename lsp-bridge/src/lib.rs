@@ -10,4 +10,6 @@
 
 mod definition;
 
-pub use definition::{FileType, Marker, Purpose, ServerDefinition};
+pub use definition::{
+    FileType, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables,
+};
