@@ -38,6 +38,9 @@ pub struct ServerDefinition {
     pub warm_time: Duration,
     /// Whether it bears that a request is cancelled; some never answer again.
     pub cancels: bool,
+    /// How the tokens of progress begin that says nothing of whether its answers are whole, as that of
+    /// checks and caches. Any other progress that goes on means that it does not know the project yet.
+    pub background: Vec<String>,
     /// Its variables besides those that every command has.
     pub environment: Variables,
     /// How a person gets it, in one line.

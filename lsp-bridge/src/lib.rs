@@ -9,7 +9,13 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
 mod definition;
+mod probe;
+mod servers;
+mod settings;
 
 pub use definition::{
     FileType, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables,
 };
+pub use probe::{Introduction, probe};
+pub use servers::{Servers, Stage, Standing};
+pub use settings::LspSettings;

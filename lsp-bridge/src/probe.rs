@@ -1,0 +1,38 @@
+//! One server tried out: started, asked who it is, ended.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bridle_compose::{Clock, TaskSet};
+use bridle_world::process::Processes;
+
+use crate::definition::ServerDefinition;
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Introduction {
+    /// Its name and version, as far as it tells them.
+    pub who: String,
+    /// How it counts positions: `utf-8`, `utf-16` or `utf-32`.
+    pub encoding: String,
+    /// What it can be asked for, as the tools call it.
+    pub abilities: Vec<String>,
+}
+
+/// Starts the server for the project in `root`, which must be trusted, asks who it is and ends it.
+///
+/// # Errors
+/// Why it cannot be used, for a person, with the end of what it wrote to its standard error.
+///
+/// # Cancel safety
+/// Cancel safe: the server is ended without waiting.
+pub async fn probe(
+    definition: &ServerDefinition,
+    root: &Path,
+    processes: Arc<Processes>,
+    clock: Arc<dyn Clock>,
+    tasks: TaskSet,
+) -> Result<Introduction, String> {
+    let _ = (definition, root, processes, clock, tasks);
+    Err("servers cannot be started yet".to_owned())
+}
