@@ -23,5 +23,5 @@ pub use paths::Places;
 pub use provider::{KnownProvider, PROVIDERS, supported_names};
 pub use resolve::load;
 pub(crate) use resolve::route_fault;
-pub use servers::ConfiguredServer;
+pub use servers::{ConfiguredServer, keys_in};
 pub use settings::{KeySource, Overrides, ProviderSettings, Row, Settings, Source};

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use reqwest::Url;
 
+use crate::secrets::Secrets;
+
 /// The servers of one session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionServers {
@@ -36,6 +38,8 @@ pub struct ServerConfig {
     pub name: String,
     /// How it is reached.
     pub reach: Reach,
+    /// What of that nobody but the server is to read.
+    pub secrets: Secrets,
     /// How long it may take from its start until its tools are known.
     pub start_limit: Duration,
     /// How long a call may go without a sign of life.
@@ -73,10 +77,11 @@ pub enum Reach {
 
 impl ServerConfig {
     /// A server with the usual limits, all of whose tools are offered one call at a time.
-    pub fn new(name: impl Into<String>, reach: Reach) -> Self {
+    pub fn new(name: impl Into<String>, reach: Reach, secrets: Secrets) -> Self {
         Self {
             name: name.into(),
             reach,
+            secrets,
             start_limit: Duration::from_secs(30),
             idle_limit: Duration::from_secs(60),
             call_limit: Duration::from_secs(600),

@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::{Reach, ServerConfig};
 use crate::http;
-use crate::journal::Journal;
+use crate::journal::{Journal, Voice};
 use crate::listener::Listener;
 use crate::pipes::Pipes;
 use crate::process::Process;
@@ -71,11 +71,18 @@ pub(crate) enum Remedy {
     Again,
     /// A person has to log in.
     LogIn,
+    /// Nothing but another configuration.
+    Configure,
 }
 
 impl Unavailable {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), remedy: Remedy::default() }
+    }
+
+    /// As it is configured it can never be used.
+    pub(crate) fn misconfigured(text: impl Into<String>) -> Self {
+        Self { text: text.into(), remedy: Remedy::Configure }
     }
 
     pub(crate) fn cancelled() -> Self {
@@ -94,7 +101,8 @@ impl Connection {
         host: &Host,
         token: &CancellationToken,
     ) -> Result<Self, Unavailable> {
-        let listener = Listener::new(&config.name, host);
+        let voice = Voice::of(config, &host.journal);
+        let listener = Listener::new(voice.clone(), host);
         let (service, process) = match &config.reach {
             Reach::Stdio { program, arguments, environment } => {
                 let pairs = environment.iter().map(|(name, value)| (name.into(), value.into()));
@@ -105,9 +113,9 @@ impl Connection {
                     cwd: host.folders.first().cloned().unwrap_or_default(),
                     confinement: None,
                 };
-                let started = host.processes.server(spec, token).await.map_err(unavailable)?;
+                let started = host.processes.server(spec, token).await?;
                 let (running, dialogue) = started.ok_or_else(Unavailable::cancelled)?;
-                let process = Process::follow(running, &config.name, &host.tasks, &host.journal);
+                let process = Process::follow(running, voice, &host.tasks);
                 let pipes = Pipes::new(config.name.as_str().into(), dialogue);
                 let serving = serve_client(listener.clone(), pipes);
                 match introduced(serving, config, host, token).await {
@@ -123,7 +131,7 @@ impl Connection {
                 let wire = tokio::task::spawn_blocking(move || {
                     http::wire(&url, &headers, ca_file.as_deref(), clock, renewed)
                 });
-                let wire = wire.await.map_err(unavailable)?.map_err(Unavailable::new)?;
+                let wire = wire.await.map_err(unavailable)?.map_err(Unavailable::misconfigured)?;
                 let serving = serve_client(listener.clone(), wire);
                 (introduced(serving, config, host, token).await?, None)
             }
@@ -165,7 +173,8 @@ impl Connection {
 
     /// What the server says about its own use.
     pub(crate) fn instructions(&self) -> Option<String> {
-        self.peer.peer_info()?.instructions.clone()
+        let info = self.peer.peer_info()?;
+        Some(self.listener.secrets().blank(info.instructions.as_deref()?).into_owned())
     }
 
     /// Who it says it is, and which version of the protocol it speaks.

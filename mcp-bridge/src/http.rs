@@ -29,6 +29,7 @@ use serde_json::Value;
 use sse_stream::Sse;
 use tokio::sync::Notify;
 
+use crate::clip::clipped;
 use crate::request::Fault;
 
 /// The pause before a stream is opened for the second time; each next one is twice as long.
@@ -39,6 +40,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often in a row a stream is opened again that cannot be opened.
 const MAX_RETRIES: usize = 3;
+
+/// How much of an error is told, in bytes.
+const MAX_TOLD: usize = 300;
 
 /// How often a request follows the server to another place of its own.
 const MAX_REDIRECTS: usize = 5;
@@ -55,19 +59,7 @@ pub(crate) fn wire(
     clock: Arc<dyn Clock>,
     renewed: Arc<Notify>,
 ) -> Result<StreamableHttpClientTransport<Http>, String> {
-    let address = Url::parse(url).map_err(|error| format!("its address is none: {error}"))?;
-    if !matches!(address.scheme(), "http" | "https") {
-        return Err(format!("its address begins with {:?}, not with http", address.scheme()));
-    }
-    let mut custom_headers = HashMap::new();
-    for (name, value) in headers {
-        let header = HeaderName::from_bytes(name.as_bytes());
-        let header = header.map_err(|_| format!("{name:?} cannot be the name of a header"))?;
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| format!("the value of the header {name} has bytes that none can have"))?;
-        value.set_sensitive(true);
-        custom_headers.insert(header, value);
-    }
+    let (address, custom_headers) = address(url, headers)?;
     let client = client_builder(&address, ca_file)?
         .redirect(redirect::Policy::custom(within))
         // A kept connection costs some servers 40 ms a request (notes on MCP, 1.3).
@@ -82,6 +74,27 @@ pub(crate) fn wire(
     let shared = Shared { clock, renewed, state: Mutex::default() };
     let http = Http { client, shared: Arc::new(shared) };
     Ok(StreamableHttpClientTransport::with_client(http, config))
+}
+
+/// Where the server is and what each request says besides.
+///
+/// # Errors
+/// As for [`wire`].
+pub(crate) fn address(url: &str, headers: &[(String, String)]) -> Result<(Url, Headers), String> {
+    let address = Url::parse(url).map_err(|error| format!("its address is none: {error}"))?;
+    if !matches!(address.scheme(), "http" | "https") {
+        return Err(format!("its address begins with {:?}, not with http", address.scheme()));
+    }
+    let mut custom_headers = HashMap::new();
+    for (name, value) in headers {
+        let header = HeaderName::from_bytes(name.as_bytes());
+        let header = header.map_err(|_| format!("{name:?} cannot be the name of a header"))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("the value of the header {name} has bytes that none can have"))?;
+        value.set_sensitive(true);
+        custom_headers.insert(header, value);
+    }
+    Ok((address, custom_headers))
 }
 
 /// Follows a server to another path of its own, with method and body, and nowhere else: the headers may
@@ -322,6 +335,10 @@ fn fault(error: &Failure) -> ErrorData {
             let text = text.split(':').next().unwrap_or_default().trim();
             match text.strip_prefix("HTTP ").and_then(|it| it.get(..3)) {
                 Some("401" | "403") => Fault::LogIn.answer(format!("it wants a log-in: {text}")),
+                Some(status) if status.starts_with('3') => Fault::Unsent.answer(format!(
+                    "it sends its callers to another place ({text}), which is not followed: what they \
+                     say may hold keys. If that place is meant, configure its address"
+                )),
                 Some(status) if status.starts_with('4') => {
                     Fault::Unsent.answer(format!("it refused: {text}"))
                 }
@@ -334,12 +351,6 @@ fn fault(error: &Failure) -> ErrorData {
         }
         StreamableHttpError::ResponseBodyTooLarge { max_size } => Fault::Unreadable
             .answer(format!("the answer is longer than {max_size} bytes, which are the most")),
-        error => Fault::Lost.answer(shortened(&error.to_string())),
+        error => Fault::Lost.answer(clipped(&error.to_string(), MAX_TOLD)),
     }
-}
-
-fn shortened(text: &str) -> String {
-    let end = text.floor_char_boundary(300);
-    let cut = if end < text.len() { " [...]" } else { "" };
-    format!("{}{cut}", text.get(..end).unwrap_or_default().trim())
 }

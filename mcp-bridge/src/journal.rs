@@ -12,6 +12,9 @@ use bridle_compose::{Clock, TaskSet};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
+use crate::config::ServerConfig;
+use crate::secrets::Secrets;
+
 /// The most bytes that one opening of a session writes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
@@ -58,7 +61,7 @@ impl Journal {
     }
 
     /// Writes down what `server` said, a line each.
-    pub(crate) fn say(&self, server: &str, text: &str) {
+    fn say(&self, server: &str, text: &str) {
         let Some(lines) = &self.lines else { return };
         let (now, mut told) = (stamp(self.clock.now()), String::new());
         if self.gap.swap(false, Ordering::Relaxed) {
@@ -82,6 +85,32 @@ impl Journal {
             self.room.fetch_add(told.len() as u64, Ordering::Relaxed);
             self.gap.store(true, Ordering::Relaxed);
         }
+    }
+}
+
+/// What one server says of itself goes here. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Voice {
+    /// What a person calls the server.
+    name: Arc<str>,
+    secrets: Secrets,
+    journal: Journal,
+}
+
+impl Voice {
+    pub(crate) fn of(server: &ServerConfig, journal: &Journal) -> Self {
+        let (name, secrets) = (server.name.as_str().into(), server.secrets.clone());
+        Self { name, secrets, journal: journal.clone() }
+    }
+
+    /// What nobody is to read of what the server says.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    /// Writes down what the server said.
+    pub(crate) fn say(&self, text: &str) {
+        self.journal.say(&self.name, &self.secrets.blank(text));
     }
 }
 

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
 mod call;
+mod clip;
 mod config;
 mod connection;
 mod http;
@@ -26,9 +27,11 @@ mod process;
 mod report;
 mod request;
 mod resources;
+mod secrets;
 mod server;
 mod tool;
 
 pub use config::{Reach, ServerConfig, SessionServers};
 pub use plugin::{Running, plugins};
-pub use probe::{Found, probe};
+pub use probe::{Found, misconfigured, probe};
+pub use secrets::Secrets;

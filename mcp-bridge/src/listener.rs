@@ -17,14 +17,13 @@ use tokio::sync::{Notify, watch};
 use url::Url;
 
 use crate::connection::Host;
-use crate::journal::Journal;
+use crate::journal::Voice;
+use crate::secrets::Secrets;
 
 /// Hears what a server says without being asked.
 #[derive(Clone)]
 pub(crate) struct Listener {
-    /// What a person calls the server.
-    name: Arc<str>,
-    journal: Journal,
+    voice: Voice,
     calls: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Sign>>>>,
     /// The session's folders.
     folders: Arc<[PathBuf]>,
@@ -41,10 +40,9 @@ pub(crate) struct Sign {
 }
 
 impl Listener {
-    pub(crate) fn new(name: &str, host: &Host) -> Self {
+    pub(crate) fn new(voice: Voice, host: &Host) -> Self {
         Self {
-            name: name.into(),
-            journal: host.journal.clone(),
+            voice,
             calls: Arc::default(),
             folders: Arc::clone(&host.folders),
             tools_changed: Arc::default(),
@@ -56,6 +54,11 @@ impl Listener {
         let (sender, signs) = watch::channel(Sign::default());
         self.calls().insert(call, sender);
         signs
+    }
+
+    /// What nobody is to read of what the server says.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        self.voice.secrets()
     }
 
     pub(crate) fn forget(&self, call: &ProgressToken) {
@@ -98,7 +101,7 @@ impl ClientHandler for Listener {
                     *now = Sign {
                         progress: sign.progress,
                         total: sign.total,
-                        message: sign.message.clone(),
+                        message: sign.message.as_deref().map(|it| self.secrets().blank(it).into()),
                     };
                 }
                 newer
@@ -116,7 +119,7 @@ impl ClientHandler for Listener {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        self.journal.say(&self.name, &text);
+        self.voice.say(&text);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

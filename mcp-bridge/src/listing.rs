@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::clip::clipped;
+use crate::config::ServerConfig;
 use crate::connection::{Connection, Unavailable};
 use crate::pages::Pages;
 
@@ -28,7 +30,7 @@ pub(crate) struct Definition {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Listing {
     pub(crate) tools: Vec<Definition>,
-    /// What was left out and why, for a person.
+    /// What was left out and why, and what is meant to be and is not there; for a person.
     pub(crate) faults: Vec<String>,
 }
 
@@ -37,11 +39,22 @@ impl Listing {
     ///
     /// # Errors
     /// [`Unavailable`] when the server does not answer, or refuses.
-    pub(crate) async fn ask(connection: &Connection) -> Result<Self, Unavailable> {
+    pub(crate) async fn ask(
+        connection: &Connection,
+        config: &ServerConfig,
+    ) -> Result<Self, Unavailable> {
         let pages = Pages::ask(connection, "tools/list", "tools").await?;
         let mut listing = Self::default();
         pages.items.into_iter().for_each(|tool| listing.add(tool));
         listing.faults.extend(pages.fault);
+        for (list, names) in [("allow", config.allow.as_ref()), ("deny", Some(&config.deny))] {
+            let is_there = |name: &String| listing.tools.iter().any(|tool| tool.name == *name);
+            let missing = names.into_iter().flatten().filter(|name| !is_there(name));
+            let missing: Vec<_> = missing
+                .map(|name| format!("`{list}` names a tool that it does not have: {name:?}"))
+                .collect();
+            listing.faults.extend(missing);
+        }
         Ok(listing)
     }
 
@@ -80,21 +93,15 @@ impl Definition {
         let annotation = |name: &str| annotations.and_then(|it| it.get(name));
         Ok(Self {
             title: text(tool.get("title")).or_else(|| text(annotation("title"))),
-            description: clipped(text(tool.get("description")).unwrap_or_default()),
+            description: clipped(
+                &text(tool.get("description")).unwrap_or_default(),
+                MAX_DESCRIPTION,
+            ),
             read_only: annotation("readOnlyHint").and_then(Value::as_bool).unwrap_or(false),
             schema,
             name,
         })
     }
-}
-
-/// No longer than a model is to read, and said to be so.
-fn clipped(mut text: String) -> String {
-    if text.len() > MAX_DESCRIPTION {
-        text.truncate(text.floor_char_boundary(MAX_DESCRIPTION));
-        text.push_str(" [...]");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -13,11 +13,16 @@ use bridle_store::BlobStore;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::clip::clipped;
+
 /// The images that models take.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// The largest image (bytes) that a model is shown: 5 MB in base64.
 const MAX_IMAGE: usize = 3_750_000;
+
+/// How much of what is no result is told, in bytes.
+const MAX_QUOTED: usize = 300;
 
 /// The value of a call.
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,8 +50,14 @@ impl Outcome {
     /// Reads the result of `tools/call`. Blocks on the disk.
     ///
     /// # Errors
-    /// When the server says that the call failed.
+    /// When the server says that the call failed, or says nothing that can be read as a result.
     pub(crate) fn read(mut result: Value, blobs: &dyn BlobStore) -> Result<Self, ToolFailure> {
+        if !result.is_object() {
+            return Err(ToolFailure::outcome_unknown(format!(
+                "The tool was called, but what it answered is no result of a tool: {}",
+                clipped(&result.to_string(), MAX_QUOTED)
+            )));
+        }
         let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
         let structured = result.get_mut("structuredContent").map(Value::take);
         let content = match result.get_mut("content").map(Value::take) {

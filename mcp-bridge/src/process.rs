@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::{POLITE_LIMIT, Unavailable};
-use crate::journal::Journal;
+use crate::journal::Voice;
 
 /// How much of what a server wrote to its standard error a failure tells, in bytes.
 const TOLD_TAIL: usize = 2_000;
@@ -30,16 +30,15 @@ pub(crate) struct End {
     /// The end of what it wrote to its standard error.
     errors: String,
     /// `None` when it was ended.
-    how: Option<String>,
+    how: Option<Unavailable>,
 }
 
 impl Process {
-    /// Follows the process of the server of this name, and writes down what it says.
-    pub(crate) fn follow(running: Running, name: &str, tasks: &TaskSet, journal: &Journal) -> Self {
+    /// Follows the process of a server, and writes down what it says.
+    pub(crate) fn follow(running: Running, voice: Voice, tasks: &TaskSet) -> Self {
         let token = CancellationToken::new();
         let (errors, ended) = (Arc::<Mutex<Capture>>::default(), CancellationToken::new());
         let (order, over, shown) = (token.clone(), ended.clone(), Arc::clone(&errors));
-        let (name, journal) = (name.to_owned(), journal.clone());
         let follower = tasks.spawn(async move {
             let mut written = 0;
             let finished = running
@@ -49,12 +48,12 @@ impl Process {
                     let end = news.text.rfind('\n').map_or(0, |end| end + 1);
                     let whole = news.text.get(..end).unwrap_or_default();
                     written = news.next - (news.text.len() - whole.len()) as u64;
-                    journal.say(&name, whole);
+                    voice.say(whole);
                     *shown.lock().unwrap_or_else(PoisonError::into_inner) = output.clone();
                 })
                 .await;
             if let Ok(finished) = &finished {
-                journal.say(&name, &finished.output.since(written).text);
+                voice.say(&finished.output.since(written).text);
             }
             over.cancel();
             finished
@@ -79,8 +78,8 @@ impl Process {
         End {
             errors: tail(&errors),
             how: match finished {
-                Some(Ok(finished)) if by_itself => Some(how(&finished)),
-                Some(Err(error)) => Some(error.to_string()),
+                Some(Ok(finished)) if by_itself => Some(Unavailable::new(how(&finished))),
+                Some(Err(error)) => Some(error.into()),
                 Some(Ok(_)) | None => None,
             },
         }
@@ -96,11 +95,24 @@ impl Drop for Process {
 impl End {
     /// The whole reason, for a person.
     pub(crate) fn explain(self, why: Unavailable) -> Unavailable {
-        let mut text = self.how.unwrap_or(why.text);
-        if !self.errors.is_empty() {
-            text = format!("{text}; it wrote: {}", self.errors);
+        let why = self.how.unwrap_or(why);
+        match self.errors.is_empty() {
+            true => why,
+            false => Unavailable { text: format!("{why}; it wrote: {}", self.errors), ..why },
         }
-        Unavailable { text, ..why }
+    }
+}
+
+impl From<ProcessError> for Unavailable {
+    fn from(error: ProcessError) -> Self {
+        let text = error.to_string();
+        match error {
+            // A program that is not there does not come by itself.
+            ProcessError::Program { .. } | ProcessError::WorkingDirectory { .. } => {
+                Self::misconfigured(text)
+            }
+            ProcessError::Sandbox { .. } | ProcessError::Supervisor { .. } => Self::new(text),
+        }
     }
 }
 

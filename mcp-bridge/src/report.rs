@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use bridle_agent::{AgentHandle, ContextInput, ContextSource, NoticeLevel};
 use tokio_util::sync::CancellationToken;
 
+use crate::clip::clipped;
 use crate::server::{Server, State};
 
 /// The most of a server's own instructions that the model reads, in bytes.
@@ -37,10 +38,8 @@ fn about(server: &Server) -> String {
             let head = format!("- {name}: {tools} tools");
             match connection.instructions() {
                 Some(text) if !text.trim().is_empty() => {
-                    let end = text.floor_char_boundary(MAX_INSTRUCTIONS);
-                    let cut = if end < text.len() { " [...]" } else { "" };
-                    let text = text.get(..end).unwrap_or_default();
-                    format!("{head}. It says about itself (not checked by anybody):\n{text}{cut}")
+                    let text = clipped(&text, MAX_INSTRUCTIONS);
+                    format!("{head}. It says about itself (not checked by anybody):\n{text}")
                 }
                 _ => head,
             }
@@ -105,7 +104,7 @@ pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: 
                 });
                 let left_out =
                     (listing.faults != faults && !listing.faults.is_empty()).then(|| {
-                        let title = format!("Not everything of the MCP server {name} can be used");
+                        let title = format!("Not all is right with the MCP server {name}");
                         agent.notice(NoticeLevel::Warning, title, Some(listing.faults.join("\n")))
                     });
                 faults.clone_from(&listing.faults);

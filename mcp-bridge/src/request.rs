@@ -73,11 +73,21 @@ impl Asked {
         Self { handle, signs, listener }
     }
 
-    /// Waits for the answer.
+    /// Waits for the answer, in which no key of the server's stands.
     ///
     /// # Cancel safety
     /// Cancel safe.
     pub(crate) async fn reply(&mut self) -> Reply {
+        let mut reply = self.answer().await;
+        let secrets = self.listener.secrets();
+        match &mut reply {
+            Reply::Result(result) => secrets.blank_in(result),
+            Reply::Refused(why) | Reply::Fault(_, why) => *why = secrets.blank(why).into_owned(),
+        }
+        reply
+    }
+
+    async fn answer(&mut self) -> Reply {
         match (&mut self.handle.rx).await {
             Ok(Ok(ServerResult::CustomResult(result))) => Reply::Result(result.0),
             Ok(Ok(typed)) => serde_json::to_value(typed).map_or_else(

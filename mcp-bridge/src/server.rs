@@ -143,7 +143,8 @@ impl Server {
         while !closing.is_cancelled() {
             self.state.send_replace(State::Starting);
             let begun = self.host.clock.now();
-            let why = self.live(&closing).await;
+            let mut why = self.live(&closing).await;
+            why.text = self.config.secrets.blank(&why.text).into_owned();
             if closing.is_cancelled() {
                 break;
             }
@@ -151,7 +152,7 @@ impl Server {
             losses = if lived >= SOUND_LIFE { 1 } else { losses + 1 };
             tracing::warn!(server = self.config.name, %why, "an MCP server is not there");
             let needs_login = why.remedy == Remedy::LogIn;
-            let gives_up = needs_login || losses >= MAX_STARTS;
+            let gives_up = needs_login || why.remedy == Remedy::Configure || losses >= MAX_STARTS;
             self.state.send_replace(match gives_up {
                 true if needs_login => State::NeedsLogin(why),
                 true => State::Failed(why),
@@ -230,7 +231,7 @@ impl Server {
             return Ok(Listing::default());
         }
         tokio::select! {
-            listing = Listing::ask(connection) => listing,
+            listing = Listing::ask(connection, &self.config) => listing,
             () = self.host.clock.sleep(self.config.start_limit) => {
                 Err(Unavailable::new("it did not list its tools in time"))
             }

@@ -19,6 +19,9 @@ use crate::listing::Definition;
 use crate::outcome::{self, Outcome};
 use crate::server::Server;
 
+/// The longest name that every provider takes.
+const MAX_NAME: usize = 64;
+
 /// How many digits of a hash tell two names apart.
 const HASH_DIGITS: usize = 12;
 
@@ -67,18 +70,31 @@ impl Imported {
     }
 }
 
-/// The name that the model calls a tool by: the same in every session, whatever other servers there
-/// are. Which letters a provider takes is the concern of its wire.
+/// The name that the model calls a tool by, rules name it by and a person reads: the same in every
+/// session, whatever other servers there are. Every provider takes it.
+///
+/// It is the server's own wherever that is a name; else its letters that are, and a part of its hash.
 pub(crate) fn name_of(server: &str, tool: &str) -> String {
     let name = format!("mcp__{server}__{tool}");
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     // Where the server's name ends could not be told, so that another's tool could have this name.
-    if !server.contains("__") && !server.ends_with('_') {
+    let is_ambiguous = server.contains("__") || server.ends_with('_') || looks_made(&name);
+    if name.len() <= MAX_NAME && name.chars().all(is_letter) && !is_ambiguous {
         return name;
     }
     let hash = Sha256::digest(format!("{server}\0{tool}"));
     let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let digits = digits.get(..HASH_DIGITS).unwrap_or_default();
-    format!("{name}_{digits}")
+    let kept = name.chars().take(MAX_NAME - HASH_DIGITS - 1);
+    let kept: String = kept.map(|letter| if is_letter(letter) { letter } else { '_' }).collect();
+    format!("{kept}_{digits}")
+}
+
+/// Whether a name ends as one that is made here does: a server could otherwise choose the made name of
+/// another's tool for its own.
+fn looks_made(name: &str) -> bool {
+    let end = name.rsplit('_').next().unwrap_or_default();
+    end.len() == HASH_DIGITS && end.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[async_trait]
@@ -168,4 +184,42 @@ impl PlannedCall for ServerCall {
 
 fn lock(accepted: &Mutex<Definition>) -> MutexGuard<'_, Definition> {
     accepted.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_has_a_name_of_its_own_that_every_provider_takes() {
+        let (long, longer) = ("x".repeat(60), "x".repeat(61));
+        let made = name_of("s", "a b");
+        let own = made.strip_prefix("mcp__s__").unwrap();
+        let all = [
+            ("s", "read"),
+            ("s", "a b"),
+            ("s", "a_b"),
+            ("s", "a.b"),
+            ("s", own),
+            ("my server", "read"),
+            ("my_server", "read"),
+            ("s__t", "u"),
+            ("s", "t__u"),
+            ("s_", "u"),
+            ("日本", "語"),
+            ("日木", "語"),
+            ("s", &long),
+            ("s", &longer),
+            (&long, "read"),
+        ];
+        let names: Vec<_> = all.iter().map(|(server, tool)| name_of(server, tool)).collect();
+        for name in &names {
+            let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            assert!(name.len() <= MAX_NAME && name.bytes().all(legal), "{name}");
+        }
+        let different: std::collections::HashSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len(), "{names:?}");
+        assert_eq!(names[0], "mcp__s__read");
+        assert_eq!(names[3], name_of("s", "a.b"));
+    }
 }

@@ -11,6 +11,7 @@ use crate::scene::Scene;
 mod configured;
 mod figures;
 mod http;
+mod keys;
 mod limits;
 mod real;
 mod resources;
@@ -149,7 +150,7 @@ async fn a_server_s_tools_are_called_like_any_other() {
 async fn a_server_sees_its_own_environment_and_no_key() {
     let mut it = Imported::new(Script::new(), &[]).await;
     let result = it.call("mcp__s__env", json!({})).await;
-    assert!(result.contains("SERVER_TOKEN=given-by-the-client"), "{result}");
+    assert!(result.contains("SERVER_TOKEN=[secret]"), "{result}");
     assert!(result.contains("PATH=") && result.contains("HOME="), "{result}");
     assert!(!result.contains("API_KEY"), "{result}");
     let cwd = format!("CWD={}", it.scene.place.workspace().display());
@@ -227,6 +228,8 @@ async fn a_call_that_cannot_be_answered_fails_at_once() {
     assert!(result.contains("16777216 are the most"), "{result}");
     let result = it.call("mcp__s__idless", json!({})).await;
     assert!(result.contains("what?"), "{result}");
+    let result = it.call("mcp__s__none", json!({})).await;
+    assert!(result.contains("is no result of a tool: \\\"no result\\\""), "{result}");
     let result = it.call("mcp__s__echo", json!({"text": "still here"})).await;
     assert!(result.contains("still here"), "{result}");
     it.client.finish(&it.scene.place).await;
@@ -282,7 +285,8 @@ async fn progress_is_shown_while_a_call_runs() {
     it.scene.model.push(Answer::new().text("done"));
     let turn = it.client.begin_prompt(&it.session, "go").await;
     let session = it.session.clone();
-    let is_shown = |update: &Value| update["content"].to_string().contains("step 5 (5 of 5)");
+    let is_shown =
+        |update: &Value| update["content"].to_string().contains("step 5 [secret] (5 of 5)");
     let shown = |trace: &Trace| {
         trace.updates_of(&session, "tool_call_update").iter().any(is_shown).then_some(())
     };
@@ -368,6 +372,44 @@ async fn names_that_run_into_each_other_are_told_apart() {
         it.call(name, json!({"text": "to me"})).await;
         assert!(it.scene.place.read(file).contains(" to me\n"), "{name}");
     }
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M04, M14: a name that no provider takes is the same to the model, to a rule and to the tools that find
+/// and call it.
+#[tokio::test]
+async fn a_tool_has_one_name_for_everybody() {
+    let scene = Scene::new(Script::new()).await;
+    let server = |name: &str| server(&scene, name, &["tool=fetch it/now"]);
+    let servers = json!([server("my server"), server(&"long ".repeat(20)), server(" \n ")]);
+    let rule = "[permissions]\nallow = [\"tool mcp__my_server__fetch_it_now_*\"]\n";
+    scene.place.configure("config.toml", rule);
+    let mut it = Imported::open(scene, servers).await;
+    it.ready(3).await;
+    it.client.set_permission(Permission::Reject);
+    it.say().await;
+    let offered = it.offered();
+    let one = |start: &str| {
+        let found: Vec<_> = offered.iter().filter(|name| name.starts_with(start)).collect();
+        assert_eq!(found.len(), 1, "{start}: {offered:?}");
+        found[0].clone()
+    };
+    let name = one("mcp__my_server__fetch_it_now_");
+    let found = it.call("find_tools", json!({"words": "my_server fetch"})).await;
+    assert!(found.contains(&name), "{found}");
+    let result = it.call(&name, json!({"text": "permitted"})).await;
+    assert!(result.contains("permitted"), "{result}");
+    let late = json!({"name": name, "arguments": {"text": "again"}});
+    let result = it.call("call_tool", late).await;
+    assert!(result.contains("again"), "{result}");
+    let other = it.call(&one("mcp__server__fetch_it_now_"), json!({"text": "no"})).await;
+    assert!(!other.contains("\"no\""), "{other}");
+    let told = it.client.trace().text(&it.session);
+    let long = "long ".repeat(8);
+    for part in [format!("- {} (", long.trim_end()), "- server (".to_owned()] {
+        assert!(told.contains(&part), "{part}: {told}");
+    }
+    it.scene.assert_lawful();
     it.client.finish(&it.scene.place).await;
 }
 

@@ -34,6 +34,10 @@ fn main() {
         eprintln!("boom: no configuration");
         std::process::exit(3);
     }
+    if let Some(name) = value(modes, "exit") {
+        eprintln!("no good: {}", std::env::var(name).unwrap());
+        std::process::exit(3);
+    }
     if has(modes, "tree") {
         // A grandchild that neither the end of its input nor SIGTERM ends.
         let stubborn = "trap '' TERM; while :; do sleep 60; done";
@@ -201,6 +205,8 @@ const TOOLS: &[&str] = &[
     "pull",
     "bash",
     "roots",
+    "leak",
+    "none",
     "mute",
     "log",
     "beat",
@@ -351,10 +357,11 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
         "work" => {
             let (wire, id, token) =
                 (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
+            let key = std::env::var("SERVER_TOKEN").unwrap_or_default();
             std::thread::spawn(move || {
                 for step in 1..=5 {
                     wire.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
-                        "progressToken": token, "progress": step, "total": 5, "message": format!("step {step}"),
+                        "progressToken": token, "progress": step, "total": 5, "message": format!("step {step} {key}"),
                     }}));
                 }
                 // A named pipe: there is something in it once somebody has seen that much.
@@ -362,6 +369,8 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
                 wire.reply(&id, json!({"content": [text("worked")]}));
             });
         }
+        "leak" => leak(wire, id, said),
+        "none" => wire.reply(id, json!("no result")),
         "crash" => std::process::abort(),
         "huge" => content(json!([text("x".repeat(20 << 20))])),
         "idless" => wire.refuse(&Value::Null, -32600, "what?"),
@@ -395,6 +404,28 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
         }
         // One that a mode names.
         _ => content(json!([text(said)])),
+    }
+}
+
+/// Its key, in every way to say something; and that it has it, so that nobody finds it.
+fn leak(wire: &Wire, id: &Value, said: &str) {
+    let key = std::env::var("SERVER_TOKEN").unwrap();
+    eprintln!("started with {key}");
+    let log = format!("logged {key}");
+    let log = json!({"level": "info", "data": {"key": log}});
+    wire.say(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log}));
+    let backwards: String = key.chars().rev().collect();
+    match said {
+        "refused" => wire.refuse(id, -32602, &format!("{key} may not")),
+        "failed" => {
+            let parts = [text(format!("{key} may not"))];
+            wire.reply(id, json!({"content": parts, "isError": true}));
+        }
+        _ => wire.reply(
+            id,
+            json!({"content": [text(format!("{key} {backwards}"))],
+                "structuredContent": {"key": key, key.as_str(): 1}}),
+        ),
     }
 }
 

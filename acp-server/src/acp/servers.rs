@@ -1,9 +1,13 @@
 //! The MCP servers that a client names for a session, as the bridge takes them.
 
 use agent_client_protocol::v1::schema::McpServer;
-use bridle_mcp::{Reach, ServerConfig, SessionServers};
+use bridle_mcp::{Reach, Secrets, ServerConfig, SessionServers};
 
+use crate::config::keys_in;
 use crate::text;
+
+/// The longest name of a server, in characters.
+const MAX_NAME: usize = 40;
 
 /// The servers, and what a person should know of those that are left out or called something else.
 pub(super) fn from_client(servers: Vec<McpServer>) -> (SessionServers, Vec<String>) {
@@ -33,14 +37,32 @@ pub(super) fn from_client(servers: Vec<McpServer>) -> (SessionServers, Vec<Strin
                 continue;
             }
         };
-        let name = free_name(&wanted, &taken);
-        if name != wanted {
-            let (old, new) = (shown(&wanted), shown(&name));
+        let plain = plain_name(&wanted);
+        let name = free_name(&plain, &taken);
+        if name != plain {
+            let (old, new) = (shown(&plain), shown(&name));
             notes.push(format!("Two MCP servers are called {old}; the second is {new} here"));
+        } else if plain != wanted {
+            notes.push(format!("The MCP server {:?} is called {plain} here", shown(&wanted)));
         }
-        taken.push(ServerConfig::new(name, reach));
+        let secrets = Secrets::new(keys_in(&reach));
+        taken.push(ServerConfig::new(name, reach, secrets));
     }
     (SessionServers { servers: taken, ..SessionServers::default() }, notes)
+}
+
+/// The name in one line that a person can read, `server` where it is none. Rules, tools and the log name
+/// the server by it.
+fn plain_name(name: &str) -> String {
+    let words: Vec<_> = name.split(|it: char| it.is_whitespace() || it.is_control()).collect();
+    let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    match words.is_empty() {
+        true => "server".to_owned(),
+        false => {
+            let head: String = words.join(" ").chars().take(MAX_NAME).collect();
+            head.trim_end().to_owned()
+        }
+    }
 }
 
 /// The name, or the next one like it that no server has.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
+use bridle_agent::{Rule, Rules};
 use bridle_compose::SystemClock;
-use bridle_mcp::Found;
+use bridle_mcp::{Found, misconfigured};
 use clap::{Args, Subcommand};
+use tokio_util::sync::CancellationToken;
 
 use super::sessions::{self, Reference};
 use super::{Exit, say};
@@ -49,7 +51,7 @@ pub(super) struct LogsArguments {
 
 pub(super) async fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
     let exit = match action {
-        Action::List => list(app),
+        Action::List => list(app).await,
         Action::Test(arguments) => test(app, &arguments).await,
         Action::Logs(arguments) => logs(app, &arguments),
     };
@@ -57,18 +59,30 @@ pub(super) async fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
     exit
 }
 
-/// What is wrong with the configuration of servers, on standard error.
-fn tell_problems(app: &App) -> Exit {
+/// What is wrong with the configuration of these servers, of all without any, on standard error.
+fn tell_problems(app: &App, names: &[String]) -> Exit {
     let settings = app.settings();
-    let problems = settings.problems.iter().filter(|problem| problem.contains("mcp"));
-    problems.fold(Exit::Done, |_, problem| {
+    let is_asked = |problem: &&String| match names.is_empty() {
+        true => problem.contains("mcp"),
+        false => names.iter().any(|name| is_about(problem, name)),
+    };
+    settings.problems.iter().filter(is_asked).fold(Exit::Done, |_, problem| {
         say(format_args!("bridle: {problem}"));
         Exit::Failed
     })
 }
 
-fn list(app: &App) -> anyhow::Result<Exit> {
-    let exit = tell_problems(app);
+/// Whether a problem of the configuration is one of this server.
+fn is_about(problem: &str, server: &str) -> bool {
+    problem.contains(&format!("mcp.{server}:"))
+}
+
+async fn list(app: &App) -> anyhow::Result<Exit> {
+    let mut exit = tell_problems(app, &[]);
+    let path = match app.processes() {
+        Some(processes) => processes.search_path(&CancellationToken::new()).await,
+        None => None,
+    };
     let mut out = io::stdout().lock();
     let settings = app.settings();
     if settings.servers.is_empty() {
@@ -78,12 +92,16 @@ fn list(app: &App) -> anyhow::Result<Exit> {
         let (name, reach) = (&server.name, server.reach.to_string());
         let off = if *enabled { "" } else { "  (off)" };
         writeln!(out, "{}  {}{off}", visible(name), visible(&reach))?;
+        if let Some(fault) = path.as_ref().and_then(|path| misconfigured(server, path)) {
+            exit = Exit::Failed;
+            writeln!(out, "      {}", visible(&fault))?;
+        }
     }
     Ok(exit)
 }
 
 async fn test(app: &App, arguments: &TestArguments) -> anyhow::Result<Exit> {
-    let mut exit = tell_problems(app);
+    let mut exit = tell_problems(app, &arguments.names);
     let settings = app.settings();
     let is_wanted = |server: &&ConfiguredServer| match arguments.names.is_empty() {
         true => server.enabled,
@@ -91,11 +109,13 @@ async fn test(app: &App, arguments: &TestArguments) -> anyhow::Result<Exit> {
     };
     let wanted: Vec<_> = settings.servers.iter().filter(is_wanted).collect();
     for name in &arguments.names {
-        if wanted.iter().all(|server| server.server.name != *name) {
+        let is_left_out = settings.problems.iter().any(|problem| is_about(problem, name));
+        if !is_left_out && wanted.iter().all(|server| server.server.name != *name) {
             say(format_args!("bridle: there is no server {name}; `bridle mcp list` names them"));
             exit = Exit::Failed;
         }
     }
+    let rules = Rules::new(&settings.permissions).unwrap_or_default();
     let cwd = std::env::current_dir().context("the current folder")?;
     let processes = app.processes().ok_or_else(|| anyhow!("no program can be started here"))?;
     for ConfiguredServer { server, .. } in wanted {
@@ -118,6 +138,17 @@ async fn test(app: &App, arguments: &TestArguments) -> anyhow::Result<Exit> {
                 for fault in faults {
                     writeln!(out, "      {}", visible(&fault))?;
                 }
+                for rule in rules.all() {
+                    if is_about_nothing(rule, &server.name, &tools) {
+                        exit = Exit::Failed;
+                        let rule = rule.to_string();
+                        writeln!(
+                            out,
+                            "      the rule `{}` is about no tool of it",
+                            visible(&rule)
+                        )?;
+                    }
+                }
                 for tool in tools.iter().filter(|_| arguments.tools) {
                     writeln!(out, "      {}", visible(tool))?;
                 }
@@ -129,6 +160,13 @@ async fn test(app: &App, arguments: &TestArguments) -> anyhow::Result<Exit> {
         }
     }
     Ok(exit)
+}
+
+/// Whether a rule is meant for tools of this server, and it has none of that name.
+fn is_about_nothing(rule: &Rule, server: &str, tools: &[String]) -> bool {
+    let of_server = format!("mcp__{server}__");
+    rule.tool().is_some_and(|name| name.starts_with(&of_server))
+        && !tools.iter().any(|tool| rule.names(tool))
 }
 
 fn logs(app: &App, arguments: &LogsArguments) -> anyhow::Result<Exit> {
@@ -149,8 +187,14 @@ fn logs(app: &App, arguments: &LogsArguments) -> anyhow::Result<Exit> {
         None => true,
     };
     let lines: Vec<_> = text.lines().filter(of_server).collect();
-    if lines.is_empty() {
-        say(format_args!("no MCP server of session {id} said anything"));
+    match &arguments.server {
+        Some(name) if lines.is_empty() => {
+            say(format_args!("no MCP server {name} of session {id} said anything"));
+        }
+        None if lines.is_empty() => {
+            say(format_args!("no MCP server of session {id} said anything"));
+        }
+        Some(_) | None => {}
     }
     for line in lines {
         writeln!(out, "{}", visible_block(line))?;

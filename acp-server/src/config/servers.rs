@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bridle_mcp::{Reach, ServerConfig};
+use bridle_mcp::{Reach, Secrets, ServerConfig};
+use url::Url;
 
 use super::environment::Environment;
 use super::file::ServerTable;
@@ -26,7 +27,14 @@ impl ConfiguredServer {
         environment: &Environment,
     ) -> Result<Self, String> {
         let open = |text: &str| fill(text, |name| open_value(environment, name));
-        let secret = |text: &str| fill(text, |name| value(environment, name));
+        let filled = std::cell::RefCell::new(Vec::new());
+        let secret = |text: &str| {
+            fill(text, |name| {
+                let key = environment.secret(name).map(|key| key.expose().to_owned());
+                filled.borrow_mut().extend(key);
+                value(environment, name)
+            })
+        };
         let pairs = |table: &std::collections::BTreeMap<String, String>| {
             let pairs = table.iter().map(|(name, text)| Ok((name.clone(), secret(text)?)));
             pairs.collect::<Result<Vec<_>, String>>()
@@ -42,7 +50,9 @@ impl ConfiguredServer {
                 headers: pairs(&table.headers)?,
             },
         };
-        let mut server = ServerConfig::new(name, reach);
+        let keys = keys_in(&reach).into_iter().chain(filled.take());
+        let secrets = Secrets::new(keys);
+        let mut server = ServerConfig::new(name, reach, secrets);
         for (limit, given) in [
             (&mut server.start_limit, table.start_timeout_s),
             (&mut server.idle_limit, table.idle_timeout_s),
@@ -57,6 +67,40 @@ impl ConfiguredServer {
         server.parallel = table.parallel;
         Ok(Self { server, enabled: table.enabled.unwrap_or(true) })
     }
+}
+
+/// What looks like a key of how a server is reached, by the names of variables, headers and parameters.
+pub fn keys_in(reach: &Reach) -> Vec<String> {
+    match reach {
+        Reach::Stdio { environment, .. } => {
+            let secret = environment.iter().filter(|(name, _)| Environment::is_secret_name(name));
+            secret.map(|(_, value)| value.trim().to_owned()).collect()
+        }
+        Reach::Http { url, headers } => {
+            let secret = headers.iter().filter(|(name, _)| is_secret_header(name));
+            // Of `Bearer KEY` also the key alone.
+            let keys = secret.flat_map(|(_, value)| {
+                let value = value.trim();
+                let key = value.rsplit(' ').next().unwrap_or(value);
+                [value.to_owned(), key.to_owned()]
+            });
+            keys.chain(keys_in_address(url)).collect()
+        }
+    }
+}
+
+fn is_secret_header(name: &str) -> bool {
+    const OTHERS: [&str; 4] = ["AUTHORIZATION", "PROXY_AUTHORIZATION", "COOKIE", "AUTH"];
+    let name = name.to_ascii_uppercase().replace('-', "_");
+    Environment::is_secret_name(&name) || OTHERS.contains(&name.as_str())
+}
+
+fn keys_in_address(url: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(url) else { return Vec::new() };
+    let is_secret = |name: &str| Environment::is_secret_name(&name.replace('-', "_"));
+    let parameters = url.query_pairs().filter(|(name, _)| is_secret(name));
+    let parameters = parameters.map(|(_, value)| value.into_owned());
+    parameters.chain(url.password().map(str::to_owned)).collect()
 }
 
 /// The text with each `${NAME}` and `${NAME:-otherwise}` replaced.
@@ -132,5 +176,25 @@ mod tests {
         assert!(!format!("{server:?}").contains("t0"));
         let Reach::Stdio { environment, .. } = server.reach else { panic!("stdio") };
         assert_eq!(environment, [("T".to_owned(), "t0".to_owned())]);
+    }
+
+    #[test]
+    fn what_looks_like_a_key_is_one() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let stdio = Reach::Stdio {
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            environment: vec![pair("DATA", "/data"), pair("DB_PASSWORD", "pass-word ")],
+        };
+        assert_eq!(keys_in(&stdio), ["pass-word"]);
+        let http = Reach::Http {
+            url: "https://u:pw@host/x?api_key=k-1&page=2".to_owned(),
+            headers: vec![
+                pair("Authorization", "Bearer t-1"),
+                pair("X-Api-Key", "k-2"),
+                pair("X-Project", "mine"),
+            ],
+        };
+        assert_eq!(keys_in(&http), ["Bearer t-1", "t-1", "k-2", "k-2", "k-1", "pw"]);
     }
 }

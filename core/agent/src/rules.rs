@@ -1,7 +1,7 @@
 //! Permission rules that a user writes: one line each, `read PATTERN`, `write PATTERN`,
 //! `run COMMAND` or `tool NAME`, in a list that says whether it allows, asks or denies.
 //!
-//! Paths are the real ones, links resolved; `*` and `?` stand within one name, `**` for any number
+//! A name is that which the model calls a tool by; `*` stands for any letters of it. Paths are the real ones, links resolved; `*` and `?` stand within one name, `**` for any number
 //! of names. To an allowing rule they never stand for a name that begins with a dot, because those
 //! hold what other programs execute or obey. A command is matched word by word ([`words`]).
 
@@ -119,6 +119,11 @@ impl Rules {
         Ok(Self { rules: rules.into(), faulty: config.faulty })
     }
 
+    /// All of them, the strictest first.
+    pub fn all(&self) -> &[Rule] {
+        &self.rules
+    }
+
     /// Whether all that the user wrote is in force.
     pub(crate) fn are_whole(&self) -> bool {
         !self.faulty
@@ -156,6 +161,19 @@ impl Rule {
         &self.text
     }
 
+    /// The name of a rule about tools, as it was written: `*` stands for any letters of it.
+    pub fn tool(&self) -> Option<&str> {
+        match &self.target {
+            Target::Tool(name) => Some(name),
+            Target::Read(_) | Target::Write(_) | Target::Run(_) => None,
+        }
+    }
+
+    /// Whether it is about the tool of this name.
+    pub fn names(&self, tool: &str) -> bool {
+        self.tool().is_some_and(|name| name_matches(name, tool))
+    }
+
     fn is_about(&self, tool: &str, access: &Access, searches: bool) -> bool {
         let allows = self.effect == Effect::Allow;
         match (&self.target, access) {
@@ -173,7 +191,7 @@ impl Rule {
             (Target::Run(rule), Access::Run { command, .. }) => rule.may_be(command),
             // What is known of a call's files and command is judged by that.
             (Target::Tool(name), access) => {
-                name == tool
+                name_matches(name, tool)
                     && (!allows || matches!(access, Access::External { changed: false, .. }))
             }
             _ => false,
@@ -329,6 +347,18 @@ mod tests {
         };
         assert!(about("/w", true) && about("/w/secrets/a", true) && about("/w/secrets", true));
         assert!(!about("/w/src", true) && !about("/w", false));
+    }
+
+    #[test]
+    fn a_rule_may_be_about_several_tools() {
+        let rule = |text| Rule::parse(Effect::Deny, text).unwrap();
+        let all = rule("tool mcp__files__*");
+        assert!(all.names("mcp__files__read") && all.names("mcp__files__"));
+        assert!(!all.names("mcp__file__read") && !all.names("read"));
+        assert!(rule("tool read").names("read") && !rule("tool read").names("reads"));
+        let access = Access::External { server: "files".to_owned(), changed: false };
+        assert!(all.is_about("mcp__files__read", &access, false));
+        assert!(!rule("write /a").names("write"));
     }
 
     #[test]

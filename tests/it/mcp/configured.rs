@@ -48,7 +48,7 @@ async fn every_session_has_the_configured_servers() {
     let launch = launch(&scene);
     let mut it = Imported::launched(scene, &launch, servers).await;
     let result = it.call("mcp__c__env", json!({})).await;
-    assert!(result.contains("SERVER_TOKEN=t0-from-outside"), "{result}");
+    assert!(result.contains("SERVER_TOKEN=[secret]"), "{result}");
     assert!(!result.contains("OUTER_TOKEN"), "{result}");
     let mut offered = it.offered();
     offered.retain(|name| name.starts_with("mcp__"));
@@ -76,13 +76,71 @@ async fn every_session_has_the_configured_servers() {
 struct Ran {
     code: i32,
     out: String,
+    error: String,
+}
+
+/// What cannot work is seen before anything is started, at once in a session and without a second try;
+/// what is asked of one server is answered for that one.
+#[tokio::test]
+async fn a_server_that_never_can_be_used_is_told_at_once() {
+    let scene = Scene::new(Script::new()).await;
+    let tables = [
+        table(&scene, "good", &[], "deny = [\"ecko\"]"),
+        "[mcp.absent]\ncommand = \"no-such-program\"\n".to_owned(),
+        "[mcp.odd]\nurl = \"ftp://127.0.0.1/\"\n".to_owned(),
+        "[mcp.both]\ncommand = \"x\"\nurl = \"y\"\n".to_owned(),
+    ];
+    configure(&scene, &tables.concat());
+    let listed = mcp(&scene, &["list"]).await;
+    assert_eq!(listed.code, 1);
+    assert!(
+        listed.out.contains("there is no program no-such-program to be executed"),
+        "{}",
+        listed.out
+    );
+    assert!(listed.out.contains("its address begins with \"ftp\""), "{}", listed.out);
+    let good = mcp(&scene, &["test", "good"]).await;
+    assert_eq!(good.code, 0, "{}", good.out);
+    let told = "`deny` names a tool that it does not have: \"ecko\"";
+    assert!(good.out.contains(told), "{}", good.out);
+    let both = mcp(&scene, &["test", "both"]).await;
+    assert!(
+        both.code == 1 && both.error.contains("mcp.both: a server has either"),
+        "{}",
+        both.error
+    );
+    assert!(!both.error.contains("there is no server"), "{}", both.error);
+
+    let launch = launch(&scene);
+    let mut it = Imported::launched(scene, &launch, json!([])).await;
+    it.say().await;
+    for part in ["The MCP server absent cannot be used", "The MCP server odd cannot be used", told]
+    {
+        it.notice(part).await;
+    }
+    assert!(!it.client.trace().text(&it.session).contains("tried again"));
+    it.client.finish(&it.scene.place).await;
+    let logs = mcp(&it.scene, &["logs", "--server", "nosuch"]).await;
+    assert!(logs.error.contains("no MCP server nosuch of session"), "{}", logs.error);
+}
+
+/// A rule about a tool that there is not does nothing, which nobody can mean.
+#[tokio::test]
+async fn a_rule_about_no_tool_is_told() {
+    let scene = Scene::new(Script::new()).await;
+    configure(&scene, "[permissions]\ndeny = [\"tool shel\"]\nallow = [\"tool find_*\"]\n");
+    let doctor = scene.place.launch(["doctor"]).output().await;
+    let told = String::from_utf8(doctor.stdout).unwrap();
+    assert!(told.contains("`tool shel` is about no tool; did you mean `shell`?"), "{told}");
+    assert!(!told.contains("find_*"), "{told}");
 }
 
 async fn mcp(scene: &Scene, arguments: &[&str]) -> Ran {
     let launch = scene.place.launch(["mcp"]).args(arguments).env("OUTER_TOKEN", "t0-from-outside");
     let output = launch.output().await;
     let out = String::from_utf8(output.stdout).unwrap();
-    Ran { code: output.status.code().unwrap(), out }
+    let error = String::from_utf8(output.stderr).unwrap();
+    Ran { code: output.status.code().unwrap(), out, error }
 }
 
 /// `list`, `test` and `logs`: what there is, whether it works, what it said; nothing is left running.
@@ -94,6 +152,7 @@ async fn servers_are_listed_tested_and_read() {
         table(&scene, "good", &["resources", "bad-tools"], "deny = [\"fail\"]"),
         table(&scene, "gone", &["exit"], ""),
         table(&scene, "off", &[], "enabled = false"),
+        "[permissions]\nallow = [\"tool mcp__good__ecko\", \"tool mcp__good__e*\"]\n".to_owned(),
     ];
     configure(&scene, &tables.concat());
     let listed = mcp(&scene, &["list"]).await;
@@ -106,10 +165,15 @@ async fn servers_are_listed_tested_and_read() {
     assert_eq!(tested.code, 1);
     let told = &tested.out;
     assert!(told.contains("ok    good: scripted 1, protocol 2025-11-25"), "{told}");
-    assert!(told.contains(", resources (") && told.contains("\n      echo\n"), "{told}");
-    assert!(!told.contains("\n      fail\n") && told.contains("tool \"noschema\" was left out"));
+    assert!(told.contains(", resources (") && told.contains("\n      mcp__good__echo\n"), "{told}");
+    assert!(!told.contains("__fail\n") && told.contains("tool \"noschema\" was left out"));
     assert!(told.contains("FAIL  gone: it exited with code 3; it wrote: boom"), "{told}");
     assert!(!told.contains("off:"), "{told}");
+    assert!(
+        told.contains("the rule `allow tool mcp__good__ecko` is about no tool of it"),
+        "{told}"
+    );
+    assert!(!told.contains("mcp__good__e*"), "{told}");
     assert_eq!(mcp(&scene, &["test", "off"]).await.code, 0);
     assert_eq!(mcp(&scene, &["test", "nobody"]).await.code, 1);
     assert!(scene.place.processes().is_empty());

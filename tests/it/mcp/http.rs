@@ -186,7 +186,7 @@ async fn a_key_goes_to_its_server_alone() {
 
     let (mut it, _remote) = with(&["elsewhere"], bearer).await;
     it.say().await;
-    it.notice("HTTP 307").await;
+    it.notice("it sends its callers to another place").await;
     it.client.finish(&it.scene.place).await;
 }
 

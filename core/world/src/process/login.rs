@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
 use tokio_util::sync::CancellationToken;
 
 use super::call::Call;
@@ -32,6 +33,20 @@ pub struct SearchPath {
     pub shell: Option<PathBuf>,
     /// Why the value is only what this process was given.
     pub fault: Option<String>,
+}
+
+impl SearchPath {
+    /// The program of this name, or at this absolute path, that a command of this name would execute.
+    /// Looks at the disk.
+    pub fn find(&self, program: &OsStr) -> Option<PathBuf> {
+        let is_program = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+        let folders = match program.as_bytes().contains(&b'/') {
+            true => vec![PathBuf::new()],
+            false => std::env::split_paths(&self.value).collect(),
+        };
+        let absolute = folders.into_iter().map(|folder| folder.join(program));
+        absolute.filter(|path| path.is_absolute()).find(is_program)
+    }
 }
 
 /// The call was cancelled before the answer came.
@@ -133,6 +148,17 @@ mod tests {
         );
         assert_eq!(join("/usr/bin", "/usr/bin::/opt"), "/usr/bin:/opt");
         assert_eq!(join("", "/bin"), "/bin");
+    }
+
+    #[test]
+    fn a_program_is_what_a_command_would_execute() {
+        let path = |value: &str| SearchPath { value: value.into(), shell: None, fault: None };
+        let find = |value: &str, name: &str| path(value).find(OsStr::new(name));
+        assert_eq!(find("/nowhere:/bin", "sh"), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(find("/nowhere", "/bin/sh"), Some(PathBuf::from("/bin/sh")));
+        for (value, name) in [("/nowhere", "sh"), ("/", "bin"), ("/etc", "passwd"), ("", "./sh")] {
+            assert_eq!(find(value, name), None, "{value} {name}");
+        }
     }
 
     #[test]
