@@ -14,11 +14,13 @@ use toml::de::{DeTable, DeValue};
 use super::provider::{KnownProvider, PROVIDERS};
 use super::settings::Source;
 
+mod lsp;
 mod mcp;
 mod permissions;
 mod sandbox;
 mod values;
 
+pub(super) use lsp::LspSetting;
 pub(super) use mcp::ServerTable;
 
 /// The largest configuration file that is read; a larger one is a mistake.
@@ -50,6 +52,8 @@ pub(super) enum Setting {
     ApiKey(&'static str, Secret),
     /// An MCP server and its name.
     McpServer(String, Box<ServerTable>),
+    /// Something of `[lsp]`.
+    Lsp(LspSetting),
     /// The variable that holds the key.
     KeyVariable(&'static str, String),
     /// What prints the key.
@@ -167,7 +171,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 16] = [
+const ROOT_KEYS: [&str; 17] = [
     "model",
     "thinking",
     "fallback",
@@ -181,6 +185,7 @@ const ROOT_KEYS: [&str; 16] = [
     "permissions",
     "sandbox",
     "mcp",
+    "lsp",
     "sessions",
     "models",
     "providers",
@@ -234,6 +239,7 @@ impl Reader<'_> {
                 "permissions" => self.permissions(value),
                 "sandbox" => self.sandbox(value),
                 "mcp" => self.mcp(value),
+                "lsp" => self.lsp(value),
                 "sessions" => self.sessions(value),
                 unknown => {
                     self.unknown(start, "key", unknown, &ROOT_KEYS);

@@ -16,6 +16,7 @@ use super::endpoint::Endpoint;
 use super::environment::Environment;
 use super::file::{self, Entry, FileKind, ServerTable, Setting};
 use super::listed::Listed;
+use super::lsp::LspWinners;
 use super::paths::Places;
 use super::provider::{KnownProvider, PROVIDERS, supported_names};
 use super::servers::ConfiguredServer;
@@ -99,6 +100,7 @@ struct Winners {
     rules: Vec<(Rule, Source)>,
     faulty_rules: bool,
     servers: BTreeMap<String, (Box<ServerTable>, Source)>,
+    lsp: LspWinners,
 }
 
 impl Winners {
@@ -120,6 +122,7 @@ impl Winners {
             Setting::Rule(rule) => self.rules.push((rule, source)),
             Setting::FaultyRules => self.faulty_rules = true,
             Setting::McpServer(name, server) => drop(self.servers.insert(name, (server, source))),
+            Setting::Lsp(setting) => self.lsp.set(setting, source),
             Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
             Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
             Setting::ApiKey(provider, key) if is_variable => {
@@ -148,7 +151,7 @@ impl Winners {
     }
 
     fn settle(
-        self,
+        mut self,
         places: Places,
         environment: &Environment,
         mut problems: Vec<String>,
@@ -178,6 +181,8 @@ impl Winners {
         let mode = self.mode(full_access, &mut problems);
         let catalogue = self.catalogue(places.state.as_deref(), &mut rows, &mut problems);
         let servers = self.servers(environment, &mut rows, &mut problems);
+        let lsp = std::mem::take(&mut self.lsp);
+        let lsp = lsp.settle(places.state.as_deref(), environment, &mut rows, &mut problems);
         let budget = self.budget.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone()));
         let settings = Settings {
             thinking: self.thinking.as_ref().map(|(level, _)| *level),
@@ -200,6 +205,7 @@ impl Winners {
             budget: budget.collect(),
             permissions: self.permissions(),
             servers,
+            lsp,
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
             providers,
             problems,

@@ -104,7 +104,7 @@ fn keys_in_address(url: &str) -> Vec<String> {
 }
 
 /// The text with each `${NAME}` and `${NAME:-otherwise}` replaced.
-fn fill(
+pub(super) fn fill(
     text: &str,
     value: impl Fn(&str) -> Result<Option<String>, String>,
 ) -> Result<String, String> {
@@ -128,13 +128,13 @@ fn fill(
     Ok(filled)
 }
 
-fn value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
+pub(super) fn value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
     let secret = environment.secret(name).map(|secret| secret.expose().to_owned());
     Ok(secret.or_else(|| environment.text(name).map(str::to_owned)))
 }
 
 /// What every user of the machine may see in the list of processes.
-fn open_value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
+pub(super) fn open_value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
     match Environment::is_secret_name(name) {
         true => Err(format!("{name} looks like a secret: it may stand in `env`, not in `args`")),
         false => value(environment, name),

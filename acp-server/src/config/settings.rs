@@ -11,6 +11,7 @@ use bridle_session::Route;
 use bridle_store::Compression;
 use bridle_world::sandbox::Tier;
 
+use super::lsp::LspConfig;
 use super::servers::ConfiguredServer;
 
 /// What a command line may override.
@@ -64,6 +65,8 @@ pub struct Settings {
     pub permissions: RulesConfig,
     /// The MCP servers of every session, by name.
     pub servers: Vec<ConfiguredServer>,
+    /// The language servers.
+    pub lsp: LspConfig,
     /// The known providers, in the order in which a key is looked for.
     pub providers: Vec<ProviderSettings>,
     /// What was wrong with the configuration, for notices and `doctor`: place, fault, hint.

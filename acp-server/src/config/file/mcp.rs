@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
 
-use super::{Reader, Setting};
+use super::{Reader, Setting, values};
 
 /// A server as it stands in the file; what its texts name of the environment is not filled in.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -47,7 +47,7 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            match server.map_err(|error| (error.span(), without_values(error.message()))) {
+            match server.map_err(|error| (error.span(), values::without_values(error.message()))) {
                 Ok(server) if server.command.is_some() == server.url.is_some() => {
                     let text = format!(
                         "mcp.{name}: a server has either a `command` or a `url`; it is left out"
@@ -62,10 +62,4 @@ impl Reader<'_> {
             }
         }
     }
-}
-
-/// A message of the parser without what it quotes: that may be a key.
-fn without_values(message: &str) -> String {
-    let parts = message.split('"').enumerate();
-    parts.map(|(at, part)| if at % 2 == 0 { part } else { "\"...\"" }).collect()
 }

@@ -83,6 +83,12 @@ pub(super) fn patch(value: &Spanned<DeValue<'_>>) -> Result<ModelPatch, (usize, 
     }
 }
 
+/// A message of the parser without what it quotes: that may be a key.
+pub(super) fn without_values(message: &str) -> String {
+    let parts = message.split('"').enumerate();
+    parts.map(|(at, part)| if at % 2 == 0 { part } else { "\"...\"" }).collect()
+}
+
 fn unknown(what: &str, text: &str, known: &[&str]) -> String {
     let hint = nearest(text, known).map_or_else(
         || format!("known are {}", known.join(", ")),

@@ -1,0 +1,144 @@
+//! The language servers of a process: the built-in table with what the user says over it, and where they
+//! may run. Nothing that a workspace says is heard.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bridle_lsp::{LspSettings, PatchError, ServerPatch, ServerTable};
+
+use super::environment::Environment;
+use super::file::{LspSetting, nearest};
+use super::servers::{fill, open_value, value};
+use super::settings::{Row, Source};
+
+/// `[lsp]`.
+#[derive(Clone, Debug)]
+pub struct LspConfig {
+    /// Whether there are any language servers at all.
+    pub enabled: bool,
+    /// The servers and their limits.
+    pub settings: LspSettings,
+    /// The names of servers that the user does not want.
+    pub switched_off: Vec<String>,
+    /// The names of servers of which the user says something.
+    pub changed: Vec<String>,
+}
+
+/// What the layers have said so far; the strongest last.
+#[derive(Default)]
+pub(super) struct LspWinners {
+    enabled: Option<(bool, Source)>,
+    after_edit: Option<(bool, Source)>,
+    most: Option<(u32, Source)>,
+    idle_minutes: Option<(u32, Source)>,
+    trusted: Vec<(String, Source)>,
+    servers: BTreeMap<String, (Box<ServerPatch>, Source)>,
+}
+
+impl LspWinners {
+    pub(super) fn set(&mut self, setting: LspSetting, source: Source) {
+        match setting {
+            LspSetting::Enabled(flag) => self.enabled = Some((flag, source)),
+            LspSetting::AfterEdit(flag) => self.after_edit = Some((flag, source)),
+            LspSetting::Most(number) => self.most = Some((number, source)),
+            LspSetting::IdleMinutes(number) => self.idle_minutes = Some((number, source)),
+            LspSetting::Trusted(folder) => self.trusted.push((folder, source)),
+            LspSetting::Server(name, patch) => {
+                self.servers.insert(name, (patch, source));
+            }
+        }
+    }
+
+    /// `state` is where it is written down what servers say.
+    pub(super) fn settle(
+        self,
+        state: Option<&Path>,
+        environment: &Environment,
+        rows: &mut Vec<Row>,
+        problems: &mut Vec<String>,
+    ) -> LspConfig {
+        let mut row = |key: &str, value: String, source: Source| {
+            rows.push(Row { key: format!("lsp.{key}"), value, source });
+        };
+        let mut table = ServerTable::built_in().clone();
+        let mut changed = Vec::new();
+        for (name, (patch, source)) in &self.servers {
+            let known: Vec<_> = ServerTable::built_in().names().collect();
+            let patched = filled(patch, environment).and_then(|patch| {
+                table.patch(name, &patch).map_err(|error| match error {
+                    PatchError::Incomplete => match nearest(name, &known) {
+                        Some(near) => format!("{error} (did you mean `{near}`?)"),
+                        None => error.to_string(),
+                    },
+                    _ => error.to_string(),
+                })
+            });
+            match patched {
+                Ok(()) => {
+                    let off = if patch.enabled == Some(false) { "(off)" } else { "(changed)" };
+                    let new = if known.contains(&name.as_str()) { off } else { "(new)" };
+                    row(name, new.to_owned(), source.clone());
+                    changed.push(name.clone());
+                }
+                Err(fault) => {
+                    problems.push(format!("{source}: lsp.{name}: {fault}; it is left out"))
+                }
+            }
+        }
+        let mut settings = LspSettings::new(table.servers());
+        settings.log = state.map(|state| state.join("lsp.log"));
+        for (folder, source) in self.trusted {
+            match in_home(&folder, environment) {
+                Some(path) => {
+                    row("trusted", path.display().to_string(), source);
+                    settings.trusted.push(path);
+                }
+                None => problems.push(format!(
+                    "{source}: `trusted`: HOME does not say where {folder} is; it is left out"
+                )),
+            }
+        }
+        if let Some((flag, source)) = self.after_edit {
+            settings.after_edit = flag;
+            row("after_edit", flag.to_string(), source);
+        }
+        if let Some((most, source)) = self.most {
+            settings.most = usize::try_from(most).unwrap_or(usize::MAX);
+            row("max_servers", most.to_string(), source);
+        }
+        if let Some((minutes, source)) = self.idle_minutes {
+            settings.idle_limit = Duration::from_secs(u64::from(minutes) * 60);
+            row("idle_minutes", minutes.to_string(), source);
+        }
+        let enabled = self.enabled.map(|(flag, source)| {
+            row("enabled", flag.to_string(), source);
+            flag
+        });
+        let switched_off = table.switched_off();
+        LspConfig { enabled: enabled.unwrap_or(true), settings, switched_off, changed }
+    }
+}
+
+/// With what its texts name of the environment.
+fn filled(patch: &ServerPatch, environment: &Environment) -> Result<ServerPatch, String> {
+    let open = |text: &String| fill(text, |name| open_value(environment, name));
+    let mut patch = patch.clone();
+    patch.command = patch.command.as_ref().map(open).transpose()?;
+    if let Some(arguments) = &mut patch.args {
+        *arguments = arguments.iter().map(open).collect::<Result<_, _>>()?;
+    }
+    for text in patch.env.values_mut() {
+        *text = fill(text, |name| value(environment, name))?;
+    }
+    Ok(patch)
+}
+
+fn in_home(folder: &str, environment: &Environment) -> Option<PathBuf> {
+    let Some(below) = folder.strip_prefix("~/") else { return Some(PathBuf::from(folder)) };
+    let home = environment.path("HOME").filter(|home| home.is_absolute())?;
+    Some(home.join(below))
+}
+
+#[cfg(test)]
+mod tests;
