@@ -12,6 +12,7 @@ mod diagnostics;
 mod doctor;
 mod exec;
 mod login;
+mod lsp;
 mod mcp;
 mod models;
 mod sessions;
@@ -87,6 +88,9 @@ enum Command {
     /// Look at the MCP servers of the configuration.
     #[command(subcommand)]
     Mcp(mcp::Action),
+    /// Look at the language servers.
+    #[command(subcommand)]
+    Lsp(lsp::Action),
     /// Look at the configuration.
     #[command(subcommand)]
     Config(config::Action),
@@ -195,6 +199,9 @@ fn run(command: Command, environment: Environment) -> anyhow::Result<Exit> {
         }
         Command::Mcp(action) => {
             block_on(async { mcp::run(&*app(environment, plain).await, action).await })
+        }
+        Command::Lsp(action) => {
+            block_on(async { lsp::run(&*app(environment, plain).await, action).await })
         }
         Command::Config(action) => {
             block_on(async { config::run(&*app(environment, plain).await, action).await })

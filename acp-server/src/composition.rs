@@ -19,6 +19,7 @@ use bridle_agent::{
     Question, Seated, SessionSeat,
 };
 use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
+use bridle_lsp::Servers;
 use bridle_mcp::{Running, SessionServers};
 use bridle_model::{Catalogue, ListedModel};
 use bridle_session::{
@@ -290,6 +291,11 @@ impl App {
 
     /// Where commands run, unless that part is not active.
     pub fn processes(&self) -> Option<Arc<Processes>> {
+        self.scope.get()
+    }
+
+    /// The language servers of the process, unless that part is not active.
+    pub fn language_servers(&self) -> Option<Arc<Servers>> {
         self.scope.get()
     }
 

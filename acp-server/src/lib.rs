@@ -10,5 +10,6 @@ pub mod client;
 pub mod commands;
 pub mod composition;
 pub mod config;
+mod language_servers;
 mod tally;
 mod text;

@@ -176,6 +176,17 @@ fn put_at(value: &mut Value, path: &str, text: &str) {
 }
 
 impl ServerDefinition {
+    /// With what was found: its program, and what it is told of its package.
+    #[must_use]
+    pub fn located(mut self, found: Located) -> Self {
+        if let Some(program) = self.command.first_mut() {
+            *program = found.program.to_string_lossy().into_owned();
+        }
+        self.initialization = found.initialization;
+        self.package = None;
+        self
+    }
+
     /// The settings for a server that is started in `root`: `${root}` is filled in, and what names a path
     /// in it that does not exist is left out. Blocks.
     pub fn settings_in(&self, root: &Path) -> Value {

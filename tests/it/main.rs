@@ -28,6 +28,7 @@ mod jobs;
 mod kills;
 mod live_output;
 mod load;
+mod lsp_commands;
 mod mcp;
 mod models;
 mod money;

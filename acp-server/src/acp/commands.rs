@@ -20,16 +20,19 @@ pub(super) enum LocalCommand {
     Status,
     /// How the MCP servers stand.
     Mcp,
+    /// How the language servers stand.
+    Lsp,
 }
 
 impl LocalCommand {
-    const ALL: [Self; 3] = [Self::Help, Self::Status, Self::Mcp];
+    const ALL: [Self; 4] = [Self::Help, Self::Status, Self::Mcp, Self::Lsp];
 
     fn name(self) -> &'static str {
         match self {
             Self::Help => "help",
             Self::Status => "status",
             Self::Mcp => "mcp",
+            Self::Lsp => "lsp",
         }
     }
 
@@ -38,6 +41,7 @@ impl LocalCommand {
             Self::Help => "List the commands",
             Self::Status => "Show the mode, the model and the context of this session",
             Self::Mcp => "Show how the MCP servers of this session stand",
+            Self::Lsp => "Show which language servers there are and how they stand",
         }
     }
 
@@ -122,6 +126,7 @@ mod tests {
         assert_eq!(parse("/help"), Some(LocalCommand::Help));
         assert_eq!(parse("  /status now\n"), Some(LocalCommand::Status));
         assert_eq!(parse("/mcp"), Some(LocalCommand::Mcp));
+        assert_eq!(parse("/lsp"), Some(LocalCommand::Lsp));
         assert_eq!(parse("/helpless"), None);
         assert_eq!(parse("/unknown"), None);
         assert_eq!(parse("say /help"), None);

@@ -27,6 +27,7 @@ use super::terminals::Terminals;
 use super::turns::{LocalPrompt, Turns};
 use super::{errors, to_acp};
 use crate::composition::App;
+use crate::language_servers::{self, look};
 
 /// How many updates of the agent may wait here.
 pub(super) const UPDATE_QUEUE: usize = 256;
@@ -234,7 +235,7 @@ impl Outbox {
             let reason = match command {
                 None => StopReason::Cancelled,
                 Some(command) => {
-                    let text = self.local_text(command);
+                    let text = self.local_text(command).await;
                     self.send_all([to_acp::own_message(&own_id(), text)]).await;
                     StopReason::EndTurn
                 }
@@ -243,10 +244,16 @@ impl Outbox {
         }
     }
 
-    fn local_text(&self, command: LocalCommand) -> String {
+    async fn local_text(&self, command: LocalCommand) -> String {
         match command {
             LocalCommand::Help => commands::help(),
             LocalCommand::Mcp => self.servers.standing(),
+            LocalCommand::Lsp => {
+                let looked = look(&self.app, vec![self.cwd.clone()]).await;
+                let servers = self.app.language_servers();
+                let lsp = &self.app.settings().lsp;
+                language_servers::standing(lsp, servers.as_deref(), &looked, &self.cwd)
+            }
             LocalCommand::Status => commands::status(&Status {
                 session: &self.session.0,
                 cwd: &self.cwd,

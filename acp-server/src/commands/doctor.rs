@@ -6,11 +6,18 @@ use std::sync::Arc;
 
 use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT};
 use bridle_world::sandbox::Tier;
+use futures::StreamExt as _;
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::Exit;
+use super::{Exit, lsp};
 use crate::composition::App;
 use crate::config::{KnownProvider, PROVIDERS, Places, Settings, route_fault};
+use crate::language_servers::{Looked, kinds, look};
+use crate::text::visible;
+
+/// How many language servers are tried at once.
+const AT_ONCE: usize = 2;
 
 /// What a check found.
 enum Finding {
@@ -29,6 +36,7 @@ pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
     findings.push(supervisor(&app).await);
     findings.extend(search_path(&app).await);
     findings.extend(sandbox(&app).await);
+    findings.extend(language_servers(&app).await);
     app.close().await;
 
     let mut out = std::io::stdout().lock();
@@ -143,6 +151,47 @@ async fn sandbox(app: &App) -> Option<Finding> {
              them: {cause}"
         )),
     })
+}
+
+/// Which language servers are on this machine, and whether they answer. Each is started in a folder where
+/// it finds nothing.
+async fn language_servers(app: &App) -> Vec<Finding> {
+    let settings = app.settings();
+    let Some(processes) = app.processes().filter(|_| settings.lsp.enabled) else {
+        return vec![Finding::Note("language servers are switched off".to_owned())];
+    };
+    let Ok(empty) = TempDir::new() else { return Vec::new() };
+    let looked = look(app, Vec::new()).await;
+    let wanted =
+        |it: &&Looked| it.located.is_ok() || settings.lsp.changed.contains(&it.definition.name);
+    let found = looked.iter().filter(wanted).map(|server| {
+        let processes = Arc::clone(&processes);
+        let (lsp, empty) = (&settings.lsp, empty.path());
+        async move {
+            let (name, kinds) = (&server.definition.name, kinds(&server.definition));
+            let shown = format!("language server {name} ({kinds})");
+            match lsp::try_out(server, lsp, empty, processes, app).await {
+                Ok((introduction, _)) => {
+                    let program =
+                        server.located.as_ref().map(|it| it.program.display().to_string());
+                    let (who, program) = (visible(&introduction.who), program.unwrap_or_default());
+                    Finding::Good(format!("{shown}: {who}, {program}"))
+                }
+                Err(why) => Finding::Note(format!("{shown} cannot be used: {}", visible(&why))),
+            }
+        }
+    });
+    let mut findings: Vec<_> = futures::stream::iter(found).buffered(AT_ONCE).collect().await;
+    if findings.is_empty() {
+        let text =
+            "no language server is on this machine; `bridle lsp list --all` names those known";
+        findings.push(Finding::Note(text.to_owned()));
+    } else if settings.lsp.settings.trusted.is_empty() {
+        let text =
+            "no language server starts before `trusted` of [lsp] in config.toml names a folder";
+        findings.push(Finding::Note(text.to_owned()));
+    }
+    findings
 }
 
 async fn supervisor(app: &App) -> Finding {

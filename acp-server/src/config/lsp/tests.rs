@@ -125,7 +125,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_rest_is_used() {
             ! c.toml:14: lsp.clangd: `command` is the name of a program on the search path, or an absolute path; it is left out
             ! c.toml:12: lsp.gopls: A_TOKEN looks like a secret: it may stand in `env`, not in `args`; it is left out
             ! c.toml:20: lsp.mine: Bridle does not know a server of that name, so it needs a `command` and `files`; it is left out
-            ! c.toml:8: lsp.rust-analyser: Bridle does not know a server of that name, so it needs a `command` and `files`; did you mean `rust-analyzer`?; it is left out
+            ! c.toml:8: lsp.rust-analyser: Bridle does not know a server of that name, so it needs a `command` and `files` (did you mean `rust-analyzer`?); it is left out
             ! c.toml:16: lsp.zls: the variable NOWHERE is not set; it is left out
         "#]],
     );
