@@ -163,8 +163,10 @@ impl App {
         let configured = settings.servers.iter().filter(|server| server.enabled);
         let servers = seed.servers.beside(configured.map(|server| &server.server));
         let journal = journal(&settings, &seed.header.id);
+        let memory = settings.state.as_ref().map(|state| state.join("mcp"));
         let ca_file = settings.ca_file.clone();
-        let seed = SessionSeed { servers: SessionServers { journal, ca_file, ..servers }, ..seed };
+        let servers = SessionServers { journal, memory, ca_file, ..servers };
+        let seed = SessionSeed { servers, ..seed };
         if let (Some(route), Some(models)) =
             (self.settings().route.clone(), self.scope.get::<Providers>())
         {

@@ -1,10 +1,12 @@
 //! One request to a server in the name of the model: sent, followed as long as there are signs of life,
 //! and told as what it is when nothing comes of it.
 
+use std::sync::Arc;
+
 use bridle_agent::{ToolContext, ToolFailure};
 use serde_json::Value;
 
-use crate::connection::Unavailable;
+use crate::connection::{Connection, Unavailable};
 use crate::request::{Asked, Fault, Reply};
 use crate::server::Server;
 
@@ -18,16 +20,31 @@ pub(crate) async fn call(
     params: Value,
     context: &ToolContext,
 ) -> Result<Value, ToolFailure> {
-    let not_sent = |why: Unavailable| failure(server, Fault::Unsent, &why.text);
-    let connection = tokio::select! {
+    let _in_use = server.in_use();
+    let connection = connected(server, context).await?;
+    let asked = connection.ask(method, params).await;
+    follow(server, asked.map_err(|why| not_sent(server, &why))?, context).await
+}
+
+/// The connection to a server that is in use. One that does not run is started.
+///
+/// # Errors
+/// Why there is none, for the model.
+pub(crate) async fn connected(
+    server: &Server,
+    context: &ToolContext,
+) -> Result<Arc<Connection>, ToolFailure> {
+    tokio::select! {
         biased;
         () = context.token.cancelled() => {
-            return Err(ToolFailure::aborted("Cancelled before it was sent."));
+            Err(ToolFailure::aborted("Cancelled before it was sent."))
         }
-        connection = server.connection() => connection.map_err(not_sent)?,
-    };
-    let asked = connection.ask(method, params).await.map_err(not_sent)?;
-    follow(server, asked, context).await
+        connection = server.connection() => connection.map_err(|why| not_sent(server, &why)),
+    }
+}
+
+fn not_sent(server: &Server, why: &Unavailable) -> ToolFailure {
+    failure(server, Fault::Unsent, &why.text)
 }
 
 /// Waits for the answer, as long as there are signs of life.

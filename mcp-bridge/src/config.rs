@@ -14,6 +14,8 @@ pub struct SessionServers {
     pub servers: Vec<ServerConfig>,
     /// Where it is written down what they say of themselves; nowhere without it.
     pub journal: Option<PathBuf>,
+    /// The folder where it is remembered what they offer; nowhere without it.
+    pub memory: Option<PathBuf>,
     /// Certificates (PEM) that are trusted besides those of the system.
     pub ca_file: Option<PathBuf>,
 }
@@ -52,6 +54,9 @@ pub struct ServerConfig {
     pub deny: Vec<String>,
     /// Whether its calls may overlap.
     pub parallel: bool,
+    /// How long it may be without a call until it is ended; the next one starts it again. For ever
+    /// without it.
+    pub rest_after: Option<Duration>,
 }
 
 /// How a server is reached.
@@ -88,6 +93,7 @@ impl ServerConfig {
             allow: None,
             deny: Vec::new(),
             parallel: false,
+            rest_after: Some(Duration::from_secs(600)),
         }
     }
 

@@ -227,12 +227,6 @@ impl Connection {
         }
     }
 
-    /// Whether nothing can be said to the server any more.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.over.is_cancelled()
-            || self.process.as_ref().is_some_and(|process| process.ended.is_cancelled())
-    }
-
     /// Ends the server: nothing more is said to it, then it is told to, then it is made to. Says how it
     /// had ended, should that have been by itself.
     ///

@@ -11,16 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::listing::Definition;
 use crate::resources::{ListResources, ReadResource};
-use crate::server::{Server, State};
-use crate::tool::{Accepted, Imported, name_of};
+use crate::server::Server;
+use crate::tool::{Imported, name_of};
 
 /// The imported tools of one session.
 #[derive(Default)]
 pub(crate) struct Imports {
     /// By the names that the model uses.
     rows: Mutex<BTreeMap<String, Row>>,
-    /// What each tool was when it was last permitted, also of those that are gone for now.
-    accepted: Mutex<BTreeMap<String, Accepted>>,
     /// The tools for resources, once a server has any.
     resources: Mutex<Vec<Registration>>,
 }
@@ -45,9 +43,9 @@ impl Imports {
         let mut watches: Vec<_> = servers.iter().map(|server| server.watch()).collect();
         loop {
             for (index, (server, watch)) in servers.iter().zip(&mut watches).enumerate() {
-                let state = watch.borrow_and_update().clone();
-                if let State::Ready { listing, connection } = state {
-                    if connection.has_resources() {
+                watch.mark_unchanged();
+                if let Some(listing) = server.offer() {
+                    if listing.resources {
                         self.offer_resources(&servers, &blobs, &setup);
                     }
                     let offers = |tool: &&Definition| server.config.offers(&tool.name);
@@ -114,9 +112,8 @@ impl Imports {
             }
             let name = name_of(&server.config.name, &definition.name);
             let definition = Definition::clone(definition);
-            let accepted = self.accepted(&name, &definition);
             let (server, blobs) = (Arc::clone(server), Arc::clone(blobs));
-            let tool = Arc::new(Imported::new(&name, definition, accepted, server, blobs));
+            let tool = Arc::new(Imported::new(&name, definition, server, blobs));
             match setup.register::<dyn Tool>(&name, Arc::clone(&tool) as _) {
                 Ok(registration) => {
                     rows.insert(name, Row { server: index, tool, _registration: registration });
@@ -124,12 +121,6 @@ impl Imports {
                 Err(error) => tracing::warn!(%error, name, "a tool is left out"),
             }
         }
-    }
-
-    fn accepted(&self, name: &str, definition: &Definition) -> Accepted {
-        let mut all = self.accepted.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = || Arc::new(Mutex::new(definition.clone()));
-        Arc::clone(all.entry(name.to_owned()).or_insert_with(first))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Row>> {

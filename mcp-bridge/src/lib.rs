@@ -18,6 +18,7 @@ mod journal;
 mod late;
 mod listener;
 mod listing;
+mod memory;
 mod outcome;
 mod pages;
 mod pipes;

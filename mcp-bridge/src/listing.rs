@@ -1,5 +1,6 @@
-//! What tools a server has: each one by itself, so that a bad one costs no other.
+//! What a server offers, its tools each by itself, so that a bad one costs no other.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::clip::clipped;
@@ -14,7 +15,7 @@ const MAX_NAME: usize = 256;
 const MAX_DESCRIPTION: usize = 4 * 1024;
 
 /// A tool as its server defines it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Definition {
     /// The server's own name for it.
     pub(crate) name: String,
@@ -26,16 +27,20 @@ pub(crate) struct Definition {
     pub(crate) read_only: bool,
 }
 
-/// The tools of a server, and what could not be used.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// What a server offers, and what of it could not be used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) tools: Vec<Definition>,
+    /// Whether it has resources.
+    pub(crate) resources: bool,
+    /// What it says about its own use.
+    pub(crate) instructions: Option<String>,
     /// What was left out and why, and what is meant to be and is not there; for a person.
     pub(crate) faults: Vec<String>,
 }
 
 impl Listing {
-    /// Asks for all of them.
+    /// Asks for all of it.
     ///
     /// # Errors
     /// [`Unavailable`] when the server does not answer, or refuses.
@@ -43,8 +48,15 @@ impl Listing {
         connection: &Connection,
         config: &ServerConfig,
     ) -> Result<Self, Unavailable> {
+        let mut listing = Self {
+            resources: connection.has_resources(),
+            instructions: connection.instructions(),
+            ..Self::default()
+        };
+        if !connection.has_tools() {
+            return Ok(listing);
+        }
         let pages = Pages::ask(connection, "tools/list", "tools").await?;
-        let mut listing = Self::default();
         pages.items.into_iter().for_each(|tool| listing.add(tool));
         listing.faults.extend(pages.fault);
         for (list, names) in [("allow", config.allow.as_ref()), ("deny", Some(&config.deny))] {
@@ -73,7 +85,7 @@ impl Listing {
 impl Definition {
     /// # Errors
     /// What is wrong, for a person.
-    fn read(tool: Value) -> Result<Self, String> {
+    pub(crate) fn read(tool: Value) -> Result<Self, String> {
         let Value::Object(mut tool) = tool else { return Err("a tool is no object".to_owned()) };
         let name = match tool.remove("name") {
             Some(Value::String(name)) if !name.trim().is_empty() && name.len() <= MAX_NAME => name,

@@ -17,6 +17,7 @@ use crate::connection::Host;
 use crate::imports::Imports;
 use crate::journal::Journal;
 use crate::late::{CallTool, FindTools};
+use crate::memory::Memory;
 use crate::report::{self, ServerContext};
 use crate::server::Server;
 
@@ -93,8 +94,10 @@ impl Plugin for McpPlugin {
         let journal = Journal::new(servers.journal.clone(), Arc::clone(&clock), &tasks);
         let ca_file = servers.ca_file.clone();
         let host = Host { processes, clock, tasks: tasks.clone(), journal, ca_file, folders };
+        let folder = servers.memory.clone();
         let server = |config: &ServerConfig| {
-            Arc::new(Server::new(config.clone(), host.clone(), Arc::clone(&starts.0)))
+            let memory = Memory::new(folder.as_deref(), config);
+            Arc::new(Server::new(config.clone(), host.clone(), Arc::clone(&starts.0), memory))
         };
         let servers: Servers = servers.servers.iter().map(server).collect();
         setup.provide(Arc::new(Running(Arc::clone(&servers))))?;

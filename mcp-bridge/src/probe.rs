@@ -61,19 +61,15 @@ pub async fn probe(
     let host = Host { processes, clock, tasks, journal, ca_file, folders: [cwd].into() };
     let connection = Connection::open(config, &host, &CancellationToken::new()).await;
     let connection = connection.map_err(|why| config.secrets.blank(&why.text).into_owned())?;
-    let listing = match connection.has_tools() {
-        true => tokio::select! {
-            listing = Listing::ask(&connection, config) => listing.map_err(|why| why.text),
-            () = host.clock.sleep(config.start_limit) => {
-                Err("it did not list its tools in time".to_owned())
-            }
-        },
-        false => Ok(Listing::default()),
+    let listing = tokio::select! {
+        listing = Listing::ask(&connection, config) => listing.map_err(|why| why.text),
+        () = host.clock.sleep(config.start_limit) => {
+            Err("it did not list its tools in time".to_owned())
+        }
     };
     let (who, protocol) = connection.introduction().unwrap_or_default();
-    let resources = connection.has_resources();
     let end = connection.close().await;
-    let Listing { tools, faults } =
+    let Listing { tools, resources, faults, .. } =
         listing.map_err(|why| config.secrets.blank(&format!("{why}; {end}")).into_owned())?;
     let offered = tools.iter().filter(|tool| config.offers(&tool.name));
     let tools = offered.map(|tool| name_of(&config.name, &tool.name)).collect();

@@ -7,6 +7,7 @@ use bridle_agent::{AgentHandle, ContextInput, ContextSource, NoticeLevel};
 use tokio_util::sync::CancellationToken;
 
 use crate::clip::clipped;
+use crate::listing::Listing;
 use crate::server::{Server, State};
 
 /// The most of a server's own instructions that the model reads, in bytes.
@@ -32,13 +33,12 @@ fn about(server: &Server) -> String {
     let name = &server.config.name;
     let state = server.watch().borrow().clone();
     match &state {
-        State::Ready { connection, listing } => {
-            let tools =
-                listing.tools.iter().filter(|tool| server.config.offers(&tool.name)).count();
-            let head = format!("- {name}: {tools} tools");
-            match connection.instructions() {
+        // The same whether it runs or not: it is one to the model.
+        State::Ready { listing, .. } | State::Resting(listing) => {
+            let head = format!("- {name}: {} tools", offered(server, listing));
+            match listing.instructions.as_deref() {
                 Some(text) if !text.trim().is_empty() => {
-                    let text = clipped(&text, MAX_INSTRUCTIONS);
+                    let text = clipped(text, MAX_INSTRUCTIONS);
                     format!("{head}. It says about itself (not checked by anybody):\n{text}")
                 }
                 _ => head,
@@ -59,10 +59,11 @@ pub(crate) fn standing(server: &Server) -> String {
     let state = server.watch().borrow().clone();
     let (word, why) = match &state {
         State::Starting | State::Lost => ("starting".to_owned(), Vec::new()),
-        State::Ready { connection, listing } => {
-            let tools = listing.tools.iter().filter(|tool| server.config.offers(&tool.name));
-            let resources = if connection.has_resources() { ", resources" } else { "" };
-            (format!("ready: {} tools{resources}", tools.count()), listing.faults.clone())
+        State::Ready { listing, .. } => {
+            (format!("ready: {}", counted(server, listing)), listing.faults.clone())
+        }
+        State::Resting(listing) => {
+            (format!("resting, a call starts it: {}", counted(server, listing)), Vec::new())
         }
         State::Pausing(why) => ("started again soon".to_owned(), vec![why.text.clone()]),
         State::Failed(why) => ("failed; a call tries it again".to_owned(), vec![why.text.clone()]),
@@ -73,6 +74,16 @@ pub(crate) fn standing(server: &Server) -> String {
     format!("- {name} ({reach}): {word}\n{why}")
 }
 
+/// How many of its tools are offered.
+fn offered(server: &Server, listing: &Listing) -> usize {
+    listing.tools.iter().filter(|tool| server.config.offers(&tool.name)).count()
+}
+
+fn counted(server: &Server, listing: &Listing) -> String {
+    let resources = if listing.resources { ", resources" } else { "" };
+    format!("{} tools{resources}", offered(server, listing))
+}
+
 /// Tells the person when a server cannot be used, when it can be again, and what of it is left out.
 pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: CancellationToken) {
     let name = server.config.name.clone();
@@ -81,7 +92,7 @@ pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: 
     loop {
         let state = states.borrow_and_update().clone();
         let said = match &state {
-            State::Starting | State::Lost | State::Closed => Ok(()),
+            State::Starting | State::Lost | State::Resting(_) | State::Closed => Ok(()),
             State::Pausing(why) if !was_told => {
                 was_told = true;
                 let title = match was_ready {

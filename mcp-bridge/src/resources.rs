@@ -150,6 +150,7 @@ impl PlannedCall for Listing {
 
 /// What a server holds; `None` when that is nothing by its own account.
 async fn list(server: &Server) -> Result<Option<String>, Unavailable> {
+    let _in_use = server.in_use();
     let connection = server.connection().await?;
     if !connection.has_resources() {
         return Ok(None);

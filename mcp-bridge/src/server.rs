@@ -1,5 +1,6 @@
 //! A server of a session, over all its lives: started in the background, asked for its tools, started
-//! again when it is lost, ended with the session.
+//! again when it is lost, ended when nobody has used it for a while and with the session. One of which it is
+//! remembered what it offers is not started before it is used.
 //!
 //! A task of its own does that ([`Server::run`]); everybody else looks at the state. What was under way
 //! when a server was lost is never sent again.
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::ServerConfig;
 use crate::connection::{Connection, Host, Remedy, Unavailable};
 use crate::listing::Listing;
+use crate::memory::Memory;
 
 /// The first pause before a server that was lost is started again; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -41,6 +43,26 @@ pub(crate) struct Server {
     wanted: Notify,
     /// Whether it is known what it offers, or that this will not be known soon.
     heard: watch::Sender<bool>,
+    /// How many use it now.
+    users: watch::Sender<usize>,
+    pub(crate) memory: Memory,
+}
+
+/// Somebody uses a server, which therefore is not ended.
+pub(crate) struct InUse<'a>(&'a Server);
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        self.0.users.send_modify(|users| *users -= 1);
+    }
+}
+
+/// How a life of a server ended.
+enum End {
+    /// Why it is not there.
+    Lost(Unavailable),
+    /// Nobody had used it for a while; what it offered.
+    Resting(Arc<Listing>),
 }
 
 /// How a server stands.
@@ -58,6 +80,8 @@ pub(crate) enum State {
     },
     /// It was there; what is left of it is being ended.
     Lost,
+    /// It does not run, and offered this when it last did. It is started when it is wanted.
+    Resting(Arc<Listing>),
     /// It is started again after a pause.
     Pausing(Unavailable),
     /// It is started again when it is wanted.
@@ -69,9 +93,22 @@ pub(crate) enum State {
 }
 
 impl Server {
-    pub(crate) fn new(config: ServerConfig, host: Host, starts: Arc<Semaphore>) -> Self {
-        let state = watch::Sender::default();
-        Self { config, host, starts, state, wanted: Notify::new(), heard: watch::Sender::default() }
+    pub(crate) fn new(
+        config: ServerConfig,
+        host: Host,
+        starts: Arc<Semaphore>,
+        memory: Memory,
+    ) -> Self {
+        Self {
+            config,
+            host,
+            starts,
+            state: watch::Sender::default(),
+            wanted: Notify::new(),
+            heard: watch::Sender::default(),
+            users: watch::Sender::default(),
+            memory,
+        }
     }
 
     /// The clock that its calls are measured by.
@@ -106,7 +143,22 @@ impl Server {
         }
     }
 
-    /// The connection, once there is one. A server that does not run is started.
+    /// Keeps it from being ended because nobody uses it.
+    pub(crate) fn in_use(&self) -> InUse<'_> {
+        self.users.send_modify(|users| *users += 1);
+        InUse(self)
+    }
+
+    /// What it offers as far as that is known; nothing while it was never heard.
+    pub(crate) fn offer(&self) -> Option<Arc<Listing>> {
+        match &*self.state.borrow() {
+            State::Ready { listing, .. } | State::Resting(listing) => Some(Arc::clone(listing)),
+            _ => None,
+        }
+    }
+
+    /// The connection, once there is one, for somebody who uses it ([`Server::in_use`]). A server that does
+    /// not run is started.
     ///
     /// # Errors
     /// Why there is none.
@@ -124,7 +176,7 @@ impl Server {
                 State::Failed(why) | State::NeedsLogin(why) | State::Pausing(why) if woken => {
                     return Err(why);
                 }
-                State::Failed(_) | State::NeedsLogin(_) | State::Pausing(_) => {
+                State::Failed(_) | State::NeedsLogin(_) | State::Pausing(_) | State::Resting(_) => {
                     woken = true;
                     self.wanted.notify_one();
                 }
@@ -140,10 +192,20 @@ impl Server {
     /// Keeps it running until `closing` is cancelled, and then ends it.
     pub(crate) async fn run(self: Arc<Self>, closing: CancellationToken) {
         let mut losses = 0;
+        if let Some(listing) = self.memory.recall(self.host.clock.now()).await {
+            self.rest(listing, &closing).await;
+        }
         while !closing.is_cancelled() {
             self.state.send_replace(State::Starting);
             let begun = self.host.clock.now();
-            let mut why = self.live(&closing).await;
+            let mut why = match self.live(&closing).await {
+                End::Resting(listing) => {
+                    losses = 0;
+                    self.rest(listing, &closing).await;
+                    continue;
+                }
+                End::Lost(why) => why,
+            };
             why.text = self.config.secrets.blank(&why.text).into_owned();
             if closing.is_cancelled() {
                 break;
@@ -174,11 +236,20 @@ impl Server {
         self.state.send_replace(State::Closed);
     }
 
-    /// One life of the server; why it is over.
-    async fn live(&self, closing: &CancellationToken) -> Unavailable {
+    /// Does not run until it is wanted.
+    async fn rest(&self, listing: Arc<Listing>, closing: &CancellationToken) {
+        self.state.send_replace(State::Resting(listing));
+        tokio::select! {
+            () = closing.cancelled() => {}
+            () = self.wanted.notified() => {}
+        }
+    }
+
+    /// One life of the server; how it ended.
+    async fn live(&self, closing: &CancellationToken) -> End {
         let (connection, listing) = match self.start(closing).await {
             Ok(started) => started,
-            Err(why) => return why,
+            Err(why) => return End::Lost(why),
         };
         let connection = Arc::new(connection);
         let changed = connection.tools_changed();
@@ -187,22 +258,44 @@ impl Server {
             let ready =
                 State::Ready { connection: Arc::clone(&connection), listing: Arc::clone(&listing) };
             self.state.send_replace(ready);
-            let next = tokio::select! {
-                () = closing.cancelled() => None,
-                () = connection.ended() => None,
-                () = changed.notified() => self.list_again(&connection).await,
-            };
-            match next {
-                Some(next) => listing = Arc::new(next),
-                None if closing.is_cancelled() || connection.has_ended() => break,
-                None => {}
+            self.memory.learn(&listing, self.host.clock.now()).await;
+            tokio::select! {
+                () = closing.cancelled() => break,
+                () = connection.ended() => break,
+                () = self.unused() => {
+                    self.state.send_replace(State::Lost);
+                    // Whoever uses it by now may have seen it ready; whoever comes later has not.
+                    if *self.users.borrow() == 0 {
+                        connection.close().await;
+                        return End::Resting(listing);
+                    }
+                }
+                () = changed.notified() => {
+                    if let Some(next) = self.list_again(&connection).await {
+                        listing = Arc::new(next);
+                    }
+                }
             }
         }
         self.state.send_replace(match closing.is_cancelled() {
             true => State::Closed,
             false => State::Lost,
         });
-        connection.close().await
+        End::Lost(connection.close().await)
+    }
+
+    /// Waits until nobody has used it for a while.
+    async fn unused(&self) {
+        let Some(limit) = self.config.rest_after else { return std::future::pending().await };
+        let mut users = self.users.subscribe();
+        loop {
+            // The sender lives as long as this.
+            users.wait_for(|users| *users == 0).await.ok();
+            tokio::select! {
+                _ = users.changed() => {}
+                () = self.host.clock.sleep(limit) => return,
+            }
+        }
     }
 
     /// Starts it and learns what it offers.
@@ -227,9 +320,6 @@ impl Server {
     }
 
     async fn list(&self, connection: &Connection) -> Result<Listing, Unavailable> {
-        if !connection.has_tools() {
-            return Ok(Listing::default());
-        }
         tokio::select! {
             listing = Listing::ask(connection, &self.config) => listing,
             () = self.host.clock.sleep(self.config.start_limit) => {

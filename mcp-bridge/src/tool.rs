@@ -1,6 +1,6 @@
 //! A tool of a server as the model and the pipeline know it, and one call of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
@@ -13,7 +13,7 @@ use bridle_store::BlobStore;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::call::call;
+use crate::call::{call, connected};
 use crate::late::no_schema;
 use crate::listing::Definition;
 use crate::outcome::{self, Outcome};
@@ -25,14 +25,10 @@ const MAX_NAME: usize = 64;
 /// How many digits of a hash tell two names apart.
 const HASH_DIGITS: usize = 12;
 
-/// A tool as it was when it was last permitted, or first seen; shared by all that it becomes.
-pub(crate) type Accepted = Arc<Mutex<Definition>>;
-
 /// A tool of a server.
 pub(crate) struct Imported {
     spec: ToolSpec,
     definition: Definition,
-    accepted: Accepted,
     server: Arc<Server>,
     blobs: Arc<dyn BlobStore>,
 }
@@ -42,7 +38,6 @@ impl Imported {
     pub(crate) fn new(
         name: &str,
         definition: Definition,
-        accepted: Accepted,
         server: Arc<Server>,
         blobs: Arc<dyn BlobStore>,
     ) -> Self {
@@ -55,7 +50,7 @@ impl Imported {
         };
         let input_schema = schema.unwrap_or_else(|_| no_schema());
         let spec = ToolSpec { name: name.to_owned(), description, input_schema };
-        Self { spec, definition, accepted, server, blobs }
+        Self { spec, definition, server, blobs }
     }
 
     pub(crate) fn definition(&self) -> &Definition {
@@ -112,7 +107,6 @@ impl Tool for Imported {
             server: Arc::clone(&self.server),
             name: self.spec.name.clone(),
             definition: self.definition.clone(),
-            accepted: Arc::clone(&self.accepted),
             arguments,
             display: self.look(),
             blobs: Arc::clone(&self.blobs),
@@ -138,7 +132,6 @@ struct ServerCall {
     /// The model's name for the tool.
     name: String,
     definition: Definition,
-    accepted: Accepted,
     arguments: Value,
     display: Display,
     blobs: Arc<dyn BlobStore>,
@@ -153,7 +146,7 @@ impl PlannedCall for ServerCall {
     fn access(&self) -> Vec<Access> {
         vec![Access::External {
             server: self.server.config.name.clone(),
-            changed: *lock(&self.accepted) != self.definition,
+            changed: !self.server.memory.is_permitted(&self.definition),
         }]
     }
 
@@ -174,7 +167,9 @@ impl PlannedCall for ServerCall {
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
         // Whoever let it come here has seen what it says of itself now, or does not want to.
-        lock(&self.accepted).clone_from(&self.definition);
+        self.server.memory.permit(&self.definition).await;
+        let _in_use = self.server.in_use();
+        self.is_as_planned(&context).await?;
         let params = json!({"name": self.definition.name, "arguments": self.arguments});
         let result = call(&self.server, "tools/call", params, &context).await?;
         let outcome = outcome::read(result, &self.blobs).await?;
@@ -182,8 +177,21 @@ impl PlannedCall for ServerCall {
     }
 }
 
-fn lock(accepted: &Mutex<Definition>) -> MutexGuard<'_, Definition> {
-    accepted.lock().unwrap_or_else(PoisonError::into_inner)
+impl ServerCall {
+    /// A server that rested, or was lost, may be another one now.
+    async fn is_as_planned(&self, context: &ToolContext) -> Result<(), ToolFailure> {
+        connected(&self.server, context).await?;
+        let offer = self.server.offer();
+        let known = offer.iter().flat_map(|listing| &listing.tools);
+        match known.clone().any(|tool| *tool == self.definition) {
+            true => Ok(()),
+            false => Err(ToolFailure::failed(format!(
+                "The MCP server {} says something else about this tool by now, so it was not called. See \
+                 with `find_tools` what it is, and call it again if that is what you want.",
+                self.server.config.name
+            ))),
+        }
+    }
 }
 
 #[cfg(test)]

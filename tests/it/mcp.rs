@@ -15,6 +15,7 @@ mod keys;
 mod limits;
 mod real;
 mod resources;
+mod resting;
 
 /// A session with scripted servers.
 struct Imported {
@@ -105,7 +106,7 @@ impl Imported {
             if told.matches(": ready").count() == count {
                 return;
             }
-            assert!(!told.contains("failed"), "{told}");
+            assert!(!told.contains("failed") && !told.contains("resting"), "{told}");
         }
     }
 

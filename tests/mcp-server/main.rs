@@ -45,6 +45,8 @@ fn main() {
         // Not waited for: whoever ends this server ends it, too.
         std::mem::forget(child.unwrap());
     }
+    // The rug was pulled before.
+    PULLED.store(std::path::Path::new("pulled").exists(), Ordering::SeqCst);
     if has(modes, "http") {
         return http::serve(modes);
     }

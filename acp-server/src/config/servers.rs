@@ -62,6 +62,10 @@ impl ConfiguredServer {
                 *limit = Duration::from_secs(seconds.get().into());
             }
         }
+        if let Some(seconds) = table.rest_after_s {
+            let rest = Duration::from_secs(seconds.into());
+            server.rest_after = (!rest.is_zero()).then_some(rest);
+        }
         server.allow.clone_from(&table.allow);
         server.deny.clone_from(&table.deny);
         server.parallel = table.parallel;

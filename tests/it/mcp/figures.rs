@@ -33,11 +33,17 @@ fn own_memory(agent: u32) -> u64 {
 async fn many_servers_of_many_sessions() {
     let scene = Scene::new(Script::new()).await;
     let names = ["a", "b", "c", "d"];
-    let servers: Value = names.iter().map(|name| server(&scene, name, &[])).collect();
+    // Servers that are known from another session would rest.
+    let servers = |scene: &Scene, session: usize| -> Value {
+        let mode = format!("of-session={session}");
+        names.iter().map(|name| server(scene, name, &[&mode])).collect()
+    };
     let begun = Instant::now();
-    let mut it = Imported::open(scene, servers.clone()).await;
+    let first = servers(&scene, 0);
+    let mut it = Imported::open(scene, first).await;
     let mut sessions = vec![it.session.clone()];
-    for _ in 1..8 {
+    for number in 1..8 {
+        let servers = servers(&it.scene, number);
         let new = json!({"cwd": it.scene.place.workspace(), "mcpServers": servers});
         let opened = it.client.request("session/new", new).await.ok();
         sessions.push(opened["sessionId"].as_str().unwrap().to_owned());

@@ -25,6 +25,7 @@ pub(in crate::config) struct ServerTable {
     pub(in crate::config) start_timeout_s: Option<NonZeroU32>,
     pub(in crate::config) idle_timeout_s: Option<NonZeroU32>,
     pub(in crate::config) call_timeout_s: Option<NonZeroU32>,
+    pub(in crate::config) rest_after_s: Option<u32>,
 }
 
 impl Reader<'_> {
