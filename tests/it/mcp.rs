@@ -159,6 +159,34 @@ async fn a_server_sees_its_own_environment_and_no_key() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// S34, S16: a server's command is a program and its arguments, not a text for a shell, and only the editor
+/// and the user's own configuration name any.
+#[tokio::test]
+async fn a_server_is_a_program_that_no_project_names() {
+    let scene = Scene::new(Script::new()).await;
+    let marker = scene.place.workspace().join("touched");
+    let touch = format!("touch {}", marker.display());
+    let project = json!({"mcpServers": {"p": {"command": "sh", "args": ["-c", touch]}}});
+    for name in [".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"] {
+        let path = scene.place.workspace().join(name);
+        fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+        fs_err::write(path, project.to_string()).unwrap();
+    }
+    let words = [format!("$({touch})"), format!("; {touch}"), "${HOME}".to_owned(), "*".to_owned()];
+    let words = words.each_ref().map(String::as_str);
+    let servers = json!([server(&scene, "s", &words)]);
+    let mut it = Imported::open(scene, servers).await;
+    let result = it.call("mcp__s__env", json!({})).await;
+    for word in words {
+        assert!(result.contains(word), "{word}: {result}");
+    }
+    it.client.prompt(&it.session, "/mcp").await.ok();
+    let told = it.client.trace().text(&it.session);
+    assert!(told.contains("- s (") && !told.contains("- p ("), "{told}");
+    it.client.finish(&it.scene.place).await;
+    assert!(!marker.exists());
+}
+
 /// What servers and models say to each other is in no log, whatever is asked for.
 #[tokio::test]
 async fn what_is_said_to_a_server_is_not_logged() {

@@ -309,7 +309,9 @@ fn call(wire: &Wire, id: &Value, params: &Value) {
                 std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
             all.sort();
             let cwd = std::env::current_dir().unwrap();
-            content(json!([text(format!("CWD={}\n{}", cwd.display(), all.join("\n")))]));
+            let arguments: Vec<_> = std::env::args().skip(1).collect();
+            let (cwd, all) = (cwd.display(), all.join("\n"));
+            content(json!([text(format!("CWD={cwd}\nARGS={arguments:?}\n{all}"))]));
         }
         "image" => content(json!([{"type": "image", "mimeType": "image/png", "data": pixel}])),
         "both" => {

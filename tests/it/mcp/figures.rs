@@ -1,12 +1,15 @@
 //! What servers cost, printed beside its goals (issue 10). Only what was shown is judged.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use bridle_model_server::{Answer, Script};
 use bridle_tests::{binary, descendants};
 use serde_json::{Value, json};
 
+use super::configured::table;
 use super::{Imported, server};
 use crate::figures::figure;
 use crate::scene::Scene;
@@ -85,9 +88,94 @@ async fn what_a_call_costs() {
     }
     assert_eq!(it.heard().matches("call echo nothing like this").count(), CALLS as usize);
     let (here, there) = (times[0] / CALLS, times[1] / CALLS);
+    let mut alone = Alone::start(&it.scene);
+    alone.introduce();
+    let begun = Instant::now();
+    for number in 0..CALLS {
+        alone.ask("tools/call", json!({"name": "echo", "arguments": {"text": number.to_string()}}));
+    }
+    let alone = begun.elapsed() / CALLS;
     figure(
-        "a call of a server's tool, with the server's time and what is flushed before it",
-        &format!("{there:?}; of a tool that only looks something up here {here:?}"),
+        "a call of a server's tool beyond its own time and that of any call (goal: 0.3 ms)",
+        &format!(
+            "{:?}; a call {there:?}, one that looks something up here {here:?}, the server {alone:?}",
+            there.saturating_sub(here).saturating_sub(alone)
+        ),
     );
     it.client.finish(&it.scene.place).await;
+}
+
+/// From the start of a server until its tools are known, beside what that takes who speaks with it directly.
+#[tokio::test]
+async fn what_an_import_costs() {
+    const TIMES: u32 = 5;
+    let scene = Scene::new(Script::new()).await;
+    // The first one waits for the search path of the login shell.
+    let tables: String =
+        (0..=TIMES).map(|number| table(&scene, &format!("s{number}"), &[], "")).collect();
+    scene.place.configure("config.toml", &tables);
+    let tested = scene.place.launch(["mcp", "test"]).env("OUTER_TOKEN", "t0-from-outside");
+    let tested = String::from_utf8(tested.output().await.stdout).unwrap();
+    let milliseconds = |line: &str| -> f64 {
+        line.rsplit_once('(').unwrap().1.strip_suffix(" ms)").unwrap().parse().unwrap()
+    };
+    let all: Vec<_> = tested.lines().map(milliseconds).collect();
+    assert_eq!(all.len(), TIMES as usize + 1, "{tested}");
+    let ours = all[1..].iter().sum::<f64>() / f64::from(TIMES);
+    let begun = Instant::now();
+    for _ in 0..TIMES {
+        Alone::start(&scene).introduce();
+    }
+    let alone = begun.elapsed().as_secs_f64() * 1000.0 / f64::from(TIMES);
+    figure(
+        "the import of a server's 31 tools beyond its own time (goal for 17: 5 ms)",
+        &format!("{:.1} ms; with us {ours:.1} ms, directly {alone:.1} ms", ours - alone),
+    );
+}
+
+/// The scripted server without anybody between.
+struct Alone {
+    child: Child,
+    answers: BufReader<ChildStdout>,
+    asked: u64,
+}
+
+impl Alone {
+    #[expect(clippy::disallowed_methods, reason = "what it costs without us")]
+    fn start(scene: &Scene) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_bridle-mcp-scripted"))
+            .env("MCP_HEARD", scene.place.workspace().join("heard-alone"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        Self { child, answers, asked: 0 }
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.asked += 1;
+        let request =
+            json!({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params});
+        writeln!(self.child.stdin.as_mut().unwrap(), "{request}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(answer["id"], self.asked, "{answer}");
+        answer["result"].clone()
+    }
+
+    fn introduce(&mut self) {
+        self.ask("initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}}));
+        assert!(
+            self.ask("tools/list", json!({}))["tools"].as_array().is_some_and(|it| it.len() > 17)
+        );
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap();
+    }
 }
