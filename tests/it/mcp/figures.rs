@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bridle_model_server::{Answer, Script};
 use bridle_tests::{binary, descendants};
@@ -67,39 +67,50 @@ async fn many_servers_of_many_sessions() {
 /// Calls of a server's tool beside calls of a tool that only looks something up here.
 #[tokio::test]
 async fn what_a_call_costs() {
-    const CALLS: u32 = 40;
+    const CALLS: u32 = 20;
+    const ROUNDS: u32 = 5;
     let scene = Scene::new(Script::new()).await;
     scene.place.configure("config.toml", "[permissions]\nallow = [\"tool mcp__s__echo\"]\n");
+    // What the disk costs is not asked here: the log is flushed before each call of a server.
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    fs_err::os::unix::fs::symlink(memory.path(), scene.place.bridle_home().join("state")).unwrap();
     let servers = json!([server(&scene, "s", &[])]);
     let mut it = Imported::open(scene, servers).await;
     it.ready(1).await;
     it.say().await;
-    let mut times = Vec::new();
-    for (tool, argument) in [("find_tools", "words"), ("mcp__s__echo", "text")] {
-        let call = |answer: Answer, number: u32| {
-            answer.tool_call(tool, json!({argument: format!("nothing like this {number}")}))
-        };
-        it.scene.model.push((0..CALLS).fold(Answer::new(), call));
-        it.scene.model.push(Answer::new().text("done"));
-        let begun = Instant::now();
-        let turn = it.client.prompt(&it.session, "go").await;
-        assert_eq!(turn.stop_reason(), "end_turn");
-        times.push(begun.elapsed());
+    // The least of several, in turn: whatever else runs only adds.
+    let mut least = [Duration::MAX; 2];
+    for round in 0..ROUNDS {
+        let tools = [("find_tools", "words"), ("mcp__s__echo", "text")];
+        for ((tool, argument), least) in tools.into_iter().zip(&mut least) {
+            let call = |answer: Answer, number: u32| {
+                let said = format!("nothing like this {round} {number}");
+                answer.tool_call(tool, json!({argument: said}))
+            };
+            it.scene.model.push((0..CALLS).fold(Answer::new(), call));
+            it.scene.model.push(Answer::new().text("done"));
+            let begun = Instant::now();
+            let turn = it.client.prompt(&it.session, "go").await;
+            assert_eq!(turn.stop_reason(), "end_turn");
+            *least = begun.elapsed().min(*least);
+        }
     }
-    assert_eq!(it.heard().matches("call echo nothing like this").count(), CALLS as usize);
-    let (here, there) = (times[0] / CALLS, times[1] / CALLS);
+    let heard = it.heard().matches("call echo nothing like this").count();
+    assert_eq!(heard, (ROUNDS * CALLS) as usize);
+    let (here, there) = (least[0] / CALLS, least[1] / CALLS);
     let mut alone = Alone::start(&it.scene);
     alone.introduce();
     let begun = Instant::now();
     for number in 0..CALLS {
         alone.ask("tools/call", json!({"name": "echo", "arguments": {"text": number.to_string()}}));
     }
-    let alone = begun.elapsed() / CALLS;
+    let direct = begun.elapsed() / CALLS;
+    drop(alone);
     figure(
         "a call of a server's tool beyond its own time and that of any call (goal: 0.3 ms)",
         &format!(
-            "{:?}; a call {there:?}, one that looks something up here {here:?}, the server {alone:?}",
-            there.saturating_sub(here).saturating_sub(alone)
+            "{:?}; a call {there:?}, one that looks something up here {here:?}, the server {direct:?}",
+            there.saturating_sub(here).saturating_sub(direct)
         ),
     );
     it.client.finish(&it.scene.place).await;
@@ -121,12 +132,16 @@ async fn what_an_import_costs() {
     };
     let all: Vec<_> = tested.lines().map(milliseconds).collect();
     assert_eq!(all.len(), TIMES as usize + 1, "{tested}");
-    let ours = all[1..].iter().sum::<f64>() / f64::from(TIMES);
-    let begun = Instant::now();
-    for _ in 0..TIMES {
+    let median = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    let directly = (0..TIMES).map(|_| {
+        let begun = Instant::now();
         Alone::start(&scene).introduce();
-    }
-    let alone = begun.elapsed().as_secs_f64() * 1000.0 / f64::from(TIMES);
+        begun.elapsed().as_secs_f64() * 1000.0
+    });
+    let (alone, ours) = (median(directly.collect()), median(all[1..].to_vec()));
     figure(
         "the import of a server's 31 tools beyond its own time (goal for 17: 5 ms)",
         &format!("{:.1} ms; with us {ours:.1} ms, directly {alone:.1} ms", ours - alone),

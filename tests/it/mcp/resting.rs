@@ -104,7 +104,7 @@ async fn a_tool_that_changed_meanwhile_is_asked_about() {
 #[tokio::test]
 async fn a_server_that_nobody_uses_rests() {
     let scene = Scene::new(Script::new()).await;
-    scene.place.configure("config.toml", &table(&scene, "s", &[], "rest_after_s = 1"));
+    scene.place.configure("config.toml", table(&scene, "s", &[], "rest_after_s = 1"));
     let launch: Launch = super::configured::launch(&scene);
     let mut it = Imported::launched(scene, &launch, json!([])).await;
     let result = it.call("mcp__s__beat", json!({"text": "25"})).await;
