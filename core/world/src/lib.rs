@@ -14,6 +14,7 @@ mod roots;
 pub mod sandbox;
 pub mod search;
 pub mod supervisor;
+mod told;
 
 pub use names::{name_text, path_text};
 pub use protected_names::{PROTECTED_NAMES, key_folders};

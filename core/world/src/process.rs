@@ -2,16 +2,19 @@
 //!
 //! The one place of the agent from which processes start.
 //! Each command gets a supervisor of its own (`supervisor`), an allow-listed environment, no
-//! terminal (unless it is a shell for one) and no input. A call is over when the command's own process has ended, never when its
-//! output does: a background process that holds the pipe is given a moment and then ended.
+//! terminal (unless it is a shell for one) and no input. A call is over when the command's own process has
+//! ended, never when its output does: a background process that holds the pipe is given a moment and then
+//! ended.
 
 mod call;
 mod capture;
 mod credential;
 mod dialogue;
+mod ended;
 mod environment;
 mod launcher;
 mod login;
+mod running;
 mod spool;
 mod terminal;
 
@@ -29,14 +32,15 @@ use tokio_util::sync::CancellationToken;
 pub use capture::{Capture, HEAD_LIMIT, Since, TAIL_LIMIT};
 pub use credential::{CredentialError, run_for_credential};
 pub use dialogue::{Dialogue, ServerSpec};
+pub use ended::{Finished, ProcessError};
 pub use environment::Environment;
 pub use login::SearchPath;
+pub use running::Running;
 pub use spool::{SPOOL_LIMIT, Spooled};
 pub use terminal::Terminal;
 
-use crate::sandbox::altered::{Altered, Snapshot};
 use crate::sandbox::confine::Confinement;
-use crate::sandbox::{Denial, Lookout, Policy, PutAside, Sandbox, Tier, Verdict};
+use crate::sandbox::{Lookout, Policy, Sandbox, Tier};
 use crate::supervisor::protocol::Request;
 use launcher::Launcher;
 
@@ -82,79 +86,6 @@ pub struct CommandSpec {
     pub spool: Option<Arc<File>>,
     /// What it may do; without one it has the rights of this process.
     pub confinement: Option<Policy>,
-}
-
-/// A command that has been started. Dropping it ends every process of the command, without
-/// waiting for it.
-pub struct Running {
-    call: call::Call,
-    timeout: Option<Duration>,
-    spool: Option<Arc<File>>,
-    /// What was protected, as it was before.
-    before: Option<Snapshot>,
-    lookout: Lookout,
-}
-
-/// How a command ended: facts that do not exclude each other.
-#[derive(Clone, Debug)]
-pub struct Finished {
-    /// The exit code, unless a signal ended it.
-    pub exit_code: Option<i32>,
-    /// The signal that ended it.
-    pub signal: Option<i32>,
-    /// Its time ran out and it was ended.
-    pub timed_out: bool,
-    /// The caller's token was cancelled and it was ended. A command whose token was cancelled
-    /// beforehand is not started and has neither code nor signal.
-    pub cancelled: bool,
-    /// How many background processes it left, which were ended.
-    pub survivors: usize,
-    /// How many of its processes could not be ended in time. The supervisor goes on trying.
-    pub left: usize,
-    /// What it wrote, errors included, in the order in which it was written.
-    pub output: Capture,
-    /// What of it is in the spool.
-    pub spooled: Spooled,
-    /// Whether its policy stood in its way. Never guessed from what it wrote.
-    pub denied: Verdict,
-    /// Protected files and folders that are not as they were before it ran, whoever changed them.
-    pub altered: Vec<PathBuf>,
-    /// What came meanwhile, whoever made it, where others would execute or obey it. Everything of
-    /// it is still there, under another name.
-    pub put_aside: Vec<PutAside>,
-}
-
-/// A command that could not be run or followed. A command that failed is [`Finished`] instead.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// The working directory cannot be entered; nothing was started.
-    #[error("the working directory {} cannot be used: {reason}", path.display())]
-    WorkingDirectory {
-        /// Which.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
-    /// The shell cannot be executed, or the command is too long; nothing was started.
-    #[error("{program} cannot be executed: {reason}")]
-    Program {
-        /// Which.
-        program: String,
-        /// The system's reason.
-        reason: String,
-    },
-    /// The policy cannot be put in force; nothing was started, and nothing may be run without it.
-    #[error("the command cannot be confined: {reason}")]
-    Sandbox {
-        /// What is missing.
-        reason: String,
-    },
-    /// The supervisor failed, not the command; what the command did is unknown.
-    #[error("the command's supervisor failed: {reason}")]
-    Supervisor {
-        /// What happened.
-        reason: String,
-    },
 }
 
 impl Processes {
@@ -326,19 +257,7 @@ impl Processes {
         request: Request,
         dialogue: Option<[OwnedFd; 2]>,
     ) -> Result<Running, ProcessError> {
-        let before = match request.confinement.clone() {
-            Some(confinement) => {
-                let folder = PathBuf::from(&request.cwd);
-                let look = move || folder.is_dir().then(|| confinement.snapshot()).ok_or(folder);
-                let before = blocking(look).await?;
-                // In the sandbox there would be a folder, in which everything is lost afterwards.
-                Some(before.map_err(|path| ProcessError::WorkingDirectory {
-                    path,
-                    reason: "it is no folder any more".to_owned(),
-                })?)
-            }
-            None => None,
-        };
+        let before = running::look_before(&request).await?;
         let clock = Arc::clone(&self.shared.clock);
         let call = call::Call::start(&self.shared.launcher, request, dialogue, clock).await?;
         let lookout = self.shared.lookout.clone();
@@ -428,80 +347,8 @@ fn with_temporary(environment: Environment, confinement: Option<&Confinement>) -
     }
 }
 
-/// Looks at files where that holds nobody up.
-async fn blocking<T: Send + 'static>(
-    look: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ProcessError> {
-    let looked = tokio::task::spawn_blocking(look).await;
-    looked.map_err(|error| ProcessError::Supervisor { reason: error.to_string() })
-}
-
-impl Running {
-    /// Waits until the command runs.
-    ///
-    /// # Errors
-    /// [`ProcessError`] when it cannot.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    pub async fn started(&mut self) -> Result<(), ProcessError> {
-        self.call.started().await
-    }
-
-    /// Has `told` hear of each thing that the policy refuses, before whoever asked for it hears that.
-    pub fn on_denial(&mut self, told: impl FnMut(&Denial) + Send + 'static) {
-        self.call.on_denial(Box::new(told));
-    }
-
-    /// Follows the command to its end, as [`Processes::run`] does.
-    ///
-    /// # Errors
-    /// As for [`Processes::run`].
-    ///
-    /// # Cancel safety
-    /// As for [`Processes::run`].
-    pub async fn finish(
-        self,
-        token: CancellationToken,
-        on_output: impl FnMut(&Capture) + Send,
-    ) -> Result<Finished, ProcessError> {
-        let spool = spool::Spool::new(self.spool);
-        let finished = self.call.finish(self.timeout, spool, token, on_output).await;
-        // Also when the command got rid of its supervisor.
-        let altered = match self.before {
-            Some(before) => blocking(move || before.altered(&self.lookout)).await?,
-            None => Altered::default(),
-        };
-        let mut finished = finished.inspect_err(|_| {
-            if !altered.paths.is_empty() || !altered.put_aside.is_empty() {
-                tracing::warn!(?altered, "a command that nobody could follow left this behind");
-            }
-        })?;
-        (finished.altered, finished.put_aside) = (altered.paths, altered.put_aside);
-        Ok(finished)
-    }
-}
-
 impl std::fmt::Debug for Processes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Processes").field("supervisor", &self.shared.launcher.program()).finish()
-    }
-}
-
-impl Finished {
-    fn not_started() -> Self {
-        Self {
-            exit_code: None,
-            signal: None,
-            timed_out: false,
-            cancelled: true,
-            survivors: 0,
-            left: 0,
-            output: Capture::default(),
-            spooled: Spooled::default(),
-            denied: Verdict::None,
-            altered: Vec::new(),
-            put_aside: Vec::new(),
-        }
     }
 }

@@ -78,6 +78,9 @@ fn supervise(streams: Streams) -> Result<(), (Step, String)> {
     rustix::process::setsid().map_err(|e| setup("setsid", e.into()))?;
     // Split only after the request was read: whatever is heard from here on is the order to stop.
     let request = receive().map_err(|e| setup("reading the request", e))?;
+    if is_forsaken() {
+        return Ok(());
+    }
     let guard = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
     let placeholders = confined::prepare(request.confinement.as_ref())?;
     let over = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
@@ -116,10 +119,18 @@ fn adopt_orphans() -> std::io::Result<Pid> {
     Ok(me)
 }
 
+/// Whether the agent is gone, and not just done with speaking: then nobody wants the command any more.
+fn is_forsaken() -> bool {
+    let control = stdin();
+    let mut watched = [PollFd::new(&control, PollFlags::empty())];
+    pause(&mut watched, Duration::ZERO);
+    watched.iter().any(|it| it.revents().contains(PollFlags::HUP))
+}
+
 /// Reads the one request line.
 fn receive() -> std::io::Result<Request> {
     let mut line = Vec::new();
-    let mut buffer = vec![0; 64 * 1024];
+    let mut buffer = [0; 4096];
     while !line.ends_with(b"\n") {
         let count = rustix::io::retry_on_intr(|| rustix::io::read(stdin(), &mut buffer))?;
         line.extend(buffer.iter().take(count));

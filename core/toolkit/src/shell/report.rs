@@ -1,5 +1,6 @@
 //! How a finished command reads: its output, then how it ended.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -215,14 +216,45 @@ pub(crate) fn refused(denials: &[Denial], instead: Option<&str>) -> Vec<String> 
         facts.push(format!("its sandbox refused it the network{at}{}", wider("network")));
     }
     if !paths.is_empty() {
+        let why = reasons(&paths);
         let mut paths: Vec<_> = paths.iter().map(ToString::to_string).collect();
         if denials.len() == MAX_DENIALS {
             paths.push("and perhaps more".to_owned());
         }
         let (paths, wider) = (paths.join(", "), wider("unconfined"));
-        facts.push(format!("its sandbox refused it to change {paths}{wider}"));
+        facts.push(format!("its sandbox refused it to change {paths}{why}{wider}"));
     }
     facts
+}
+
+/// Why git is refused what looks like daily work, and what can be done instead.
+fn reasons(denials: &[&Denial]) -> String {
+    let is_git = |name: &OsStr| name.eq_ignore_ascii_case(".git");
+    let changed = denials.iter().filter_map(|denial| match denial {
+        Denial::Path(path) => Some(path.as_path()),
+        Denial::Network(_) => None,
+    });
+    let (mut configuration, mut repository) = (false, false);
+    for path in changed {
+        let name = path.file_name().unwrap_or_default();
+        let within = path.parent().is_some_and(|folder| folder.iter().any(is_git));
+        configuration |= within && name.to_string_lossy().starts_with("config");
+        repository |= is_git(name);
+    }
+    let mut why = String::new();
+    if configuration {
+        why.push_str(
+            "; git executes what its configuration names, so commands cannot change that: renaming or \
+             deleting a branch or setting its upstream leaves it as it is",
+        );
+    }
+    if repository {
+        why.push_str(
+            "; a repository brings a configuration, so commands cannot make one in the workspace: in \
+             `$TMPDIR` they can clone, add a worktree and init",
+        );
+    }
+    why
 }
 
 fn denied(verdict: &Verdict) -> &[Denial] {
@@ -251,4 +283,33 @@ pub(crate) fn not_run(error: ProcessError) -> ToolFailure {
         }
     };
     ToolFailure::failed(format!("{error}. {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_git_is_refused_says_why_and_what_to_do() {
+        let told = |paths: &[&str]| {
+            let denials: Vec<_> = paths.iter().map(|path| Denial::Path(path.into())).collect();
+            refused(&denials, Some("call again")).join("\n")
+        };
+        let ask =
+            "; if the task needs that, call again with `needs`: [\"unconfined\"] and a `reason`";
+        assert_eq!(
+            told(&["/ws/.git/config"]),
+            format!(
+                "its sandbox refused it to change /ws/.git/config; git executes what its configuration \
+                 names, so commands cannot change that: renaming or deleting a branch or setting its \
+                 upstream leaves it as it is{ask}"
+            )
+        );
+        assert!(told(&["/ws/.git/modules/a/config.lock"]).contains("git executes"));
+        let new = told(&["/ws/c/.git"]);
+        assert!(new.contains("in `$TMPDIR` they can clone") && new.ends_with(ask), "{new}");
+        for other in ["/ws/.vscode/tasks.json", "/etc/config", "/ws/.git/hooks/pre-commit"] {
+            assert_eq!(told(&[other]), format!("its sandbox refused it to change {other}{ask}"));
+        }
+    }
 }

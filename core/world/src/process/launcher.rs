@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bridle_compose::Clock;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
@@ -70,12 +70,14 @@ impl Launcher {
         }
     }
 
-    /// Makes it go on should a command have stopped it.
+    /// Makes it go on should a command have stopped it, or the one that waits beside it for a command.
     pub(super) fn wake(&self) {
-        self.lock().as_ref().and_then(Running::number).map(|number| {
-            // Refused when it is gone; the number is its own until it is waited for.
-            kill_process(number, Signal::CONT).ok()
-        });
+        if let Some(number) = self.lock().as_ref().and_then(Running::number) {
+            // Refused when it is gone; the number is its own until it is waited for, and its group is
+            // there soon after it has begun.
+            kill_process(number, Signal::CONT).ok();
+            kill_process_group(number, Signal::CONT).ok();
+        }
     }
 
     /// Ends it, and waits for that: it ends when no process of a command is left, or in the

@@ -4,11 +4,15 @@
 //! Every step that fails ends in an error and a command that was not started. Nothing is left out
 //! because it does not work here: what a machine can do was found out before, by the canary.
 
+use std::ffi::OsStr;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use libc::sock_filter;
+use rustix::fs::{FileType, Mode, OFlags, RawDir, open};
 use serde::{Deserialize, Serialize};
 
 use super::altered::Snapshot;
@@ -80,13 +84,9 @@ impl Confinement {
         if let (Some(ruleset), Some(terminal)) = (&ruleset, terminal) {
             ruleset.allow_at(terminal.as_fd(), Rights::UseDevice)?;
         }
-        let filter = |watched| {
-            let Policy { access, network, .. } = self.policy;
-            bpf::assemble(
-                &Filter { access, network, namespaces: namespaces.is_some(), watched }.rules(),
-            )
-        };
-        Ok(Lock { ruleset, watched: filter(true), unwatched: filter(false) })
+        let Policy { access, network, .. } = self.policy;
+        let filter = Filter { access, network, namespaces: namespaces.is_some(), watched: true };
+        Ok(Lock { ruleset, filter, watched: bpf::assemble(&filter.rules()) })
     }
 
     /// What the command knows as the folder for temporary files, when the policy has one.
@@ -152,17 +152,24 @@ impl Confinement {
 /// Allows reading of everything in `folder` but `hidden`, going down only where something hidden
 /// is further below.
 fn allow_beside(ruleset: &Ruleset, folder: &Path, hidden: &[PathBuf]) -> io::Result<()> {
-    for entry in fs_err::read_dir(folder)? {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = open(folder, flags, Mode::empty())?;
+    let mut space = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(&opened, &mut space);
+    while let Some(entry) = entries.next() {
         let entry = entry?;
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_symlink()) || hidden.contains(&path) {
+        let (name, kind) = (entry.file_name(), entry.file_type());
+        let path = folder.join(OsStr::from_bytes(name.to_bytes()));
+        if [c".", c".."].contains(&name) || kind.is_symlink() || hidden.contains(&path) {
             continue;
         }
         if hidden.iter().any(|it| it.starts_with(&path)) {
             ruleset.allow(&path, Rights::List)?;
             allow_beside(ruleset, &path, hidden)?;
-        } else {
+        } else if kind == FileType::Unknown {
             ruleset.allow(&path, Rights::Read)?;
+        } else {
+            ruleset.allow_in(opened.as_fd(), name, kind, Rights::Read)?;
         }
     }
     Ok(())
@@ -172,8 +179,9 @@ fn allow_beside(ruleset: &Ruleset, folder: &Path, hidden: &[PathBuf]) -> io::Res
 #[derive(Debug)]
 pub(crate) struct Lock {
     ruleset: Option<Ruleset>,
+    filter: Filter,
+    /// What `filter` is to the kernel.
     watched: Vec<sock_filter>,
-    unwatched: Vec<sock_filter>,
 }
 
 impl Lock {
@@ -188,7 +196,9 @@ impl Lock {
         }
         match Plant::NoSeccomp.is_in() {
             true => Ok(None),
-            false => install(&self.watched, &self.unwatched),
+            false => install(&self.watched, || {
+                bpf::assemble(&Filter { watched: false, ..self.filter }.rules())
+            }),
         }
     }
 }

@@ -5,28 +5,27 @@
 //! then happens is decided by mounts and Landlock. The one decision made here is that names which
 //! other programs obey are not created, which holds for programs that do not fight it.
 
-#![expect(unsafe_code, reason = "memory of another process is read by one raw call")]
-
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use libc::seccomp_notif;
-use rustix::fs::{Access as Ask, AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
+use rustix::fs::{
+    Access as Ask, AtFlags, CWD, FileType, Mode, OFlags, StatxAttributes, StatxFlags,
+};
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 
 use super::confine::Confinement;
-use super::filter::{Change, PathArgument, REACHES, Reach, ToldBy};
+use super::filter::{Change, PathArgument, REACHES, ToldBy};
 use super::listener::{Answer, Listener};
-use super::network::{self, MAX_ADDRESS};
+use super::memory::{copy, text};
+use super::network;
 use super::placeholders::is_empty_folder;
 use super::policy::{Access, Denial, MAX_DENIALS};
 use super::protected::matters;
+use super::reach::addresses_of;
 use crate::protected_names::protected_name;
-
-/// The longest path that the kernel takes, in bytes.
-const MAX_PATH: usize = 4096;
 
 /// Listens for one command.
 pub(crate) struct Watcher<'a, Tell> {
@@ -52,10 +51,15 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
             return Answer::Refuse(Errno::PERM);
         }
         if let Some(reach) = REACHES.iter().find(|it| it.number == i64::from(call.data.nr)) {
-            let address = address_of(call, *reach).filter(|_| listener.is_waiting(call));
+            let mut addresses = addresses_of(call, reach.by);
             // Where it leads is not decided here: the command's network has no way out.
-            if let Some(address) = address.filter(|address| network::leads_out(*address)) {
-                self.tell(Denial::Network(Some(address)));
+            addresses.retain(|address| {
+                !self.told.contains(&Denial::Network(Some(*address)))
+                    && network::leads_out(*address)
+            });
+            if !addresses.is_empty() && listener.is_waiting(call) {
+                let denials = addresses.into_iter().map(|address| Denial::Network(Some(address)));
+                denials.for_each(|denial| self.tell(denial));
             }
             return Answer::GoOn;
         }
@@ -88,13 +92,14 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
                 return Answer::Pretend;
             }
             let in_vain = match needs(change, *argument) {
+                _ if change.is_of_metadata() && path.starts_with(PROC) => true,
                 _ if removes_folder => !is_empty_folder(&path),
                 Needs::Something => !exists(&path),
                 Needs::Nothing => exists(&path),
                 Needs::Either => false,
             };
             if !in_vain && self.refuses(&path, *argument) {
-                self.tell(Denial::Path(path));
+                self.tell(Denial::Path(as_called_by(call.pid, path)));
             }
         }
         Answer::GoOn
@@ -145,9 +150,8 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
     /// Whether the policy, and not what the file system says anyway, is in the way of a change.
     fn refuses(&self, path: &Path, argument: PathArgument) -> bool {
         let own = if argument.name_itself { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
-        // There it is the kernel that says what may be written.
-        if path.starts_with("/proc") {
-            return false;
+        if path.starts_with(PROC) {
+            return !argument.name_itself && refuses_setting(path);
         }
         if argument.name_itself && is_pinned(path) {
             return true;
@@ -170,7 +174,49 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
         let Ok(place) = real(place) else { return true };
         self.confinement.writable().any(|folder| place.starts_with(folder))
             || place.starts_with("/dev")
-            || place.starts_with("/proc")
+            || place.starts_with(PROC)
+    }
+}
+
+/// Where the kernel shows its settings and those of processes.
+const PROC: &str = "/proc";
+
+/// Whether the policy, and not the kernel in any case, is in the way of changing a setting of the kernel or
+/// of a process: mounts and Landlock let none be changed. What a process has open is reached there, too,
+/// and is no setting.
+fn refuses_setting(path: &Path) -> bool {
+    let below = path.strip_prefix(PROC).unwrap_or(path);
+    if !below.starts_with("sys") && below.components().count() > 2 {
+        return false;
+    }
+    let all = StatxFlags::BASIC_STATS;
+    let Ok(found) = rustix::fs::statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, all) else {
+        return false;
+    };
+    // The kernel would say first that all of it is mounted read-only, whoever asks.
+    let writable = match (found.stx_uid, found.stx_gid) {
+        (user, _) if user == geteuid().as_raw() => Mode::WUSR,
+        (_, group) if group == getegid().as_raw() => Mode::WGRP,
+        _ => Mode::WOTH,
+    };
+    let mode = found.stx_mode.into();
+    FileType::from_raw_mode(mode).is_file() && Mode::from_raw_mode(mode).contains(writable)
+}
+
+/// The names below [`PROC`] of whoever asks.
+const ITSELF: [&str; 2] = ["/proc/self", "/proc/thread-self"];
+
+/// A path that begins with one of [`ITSELF`], which is another one here.
+fn of_process(pid: u32, path: &Path) -> Option<PathBuf> {
+    let below = ITSELF.iter().find_map(|own| path.strip_prefix(own).ok())?;
+    Some(Path::new(PROC).join(pid.to_string()).join(below))
+}
+
+/// A path as whoever asks calls it.
+fn as_called_by(pid: u32, path: PathBuf) -> PathBuf {
+    match path.strip_prefix(Path::new(PROC).join(pid.to_string())) {
+        Ok(below) => Path::new("/proc/self").join(below),
+        Err(_) => path,
     }
 }
 
@@ -251,6 +297,9 @@ fn path_of(call: &seccomp_notif, argument: PathArgument) -> Result<PathBuf, Errn
         };
         path = link(&folder)?.join(path);
     }
+    if let Some(path) = of_process(call.pid, &path) {
+        return Ok(path);
+    }
     let Some(name) = path.file_name() else { return real(&path) };
     match path.parent().map(real) {
         Some(Ok(folder)) => Ok(folder.join(name)),
@@ -270,45 +319,6 @@ fn socket_path(call: &seccomp_notif, argument: PathArgument) -> Option<OsString>
     let path = path.split(|byte| *byte == 0).next().filter(|path| !path.is_empty())?;
     let is_local = i32::from(u16::from_ne_bytes(*family)) == libc::AF_UNIX;
     is_local.then(|| OsString::from_vec(path.to_vec()))
-}
-
-/// The address of the internet that a call reaches for.
-fn address_of(call: &seccomp_notif, reach: Reach) -> Option<SocketAddr> {
-    let argument = |place: u32| call.data.args.get(place as usize).copied();
-    let length = usize::try_from(argument(reach.length)?).ok()?.min(MAX_ADDRESS);
-    let mut structure = [0; MAX_ADDRESS];
-    let count = copy(call.pid, argument(reach.address)?, structure.get_mut(..length)?)?;
-    network::address(structure.get(..count)?)
-}
-
-/// A string in the memory of another process.
-fn text(pid: u32, address: u64) -> Option<OsString> {
-    let mut bytes = vec![0_u8; MAX_PATH];
-    let mut length = 0;
-    // Page by page, because the one behind the string may not exist.
-    while length < MAX_PATH {
-        let from = address.checked_add(length as u64)?;
-        let page = (MAX_PATH as u64 - from % MAX_PATH as u64) as usize;
-        let part = bytes.get_mut(length..MAX_PATH.min(length + page))?;
-        let count = copy(pid, from, part)?;
-        if let Some(end) = part.get(..count)?.iter().position(|byte| *byte == 0) {
-            bytes.truncate(length + end);
-            return Some(OsString::from_vec(bytes));
-        }
-        length += count;
-    }
-    None
-}
-
-/// Copies memory of another process; how much, or nothing when it cannot be read.
-fn copy(pid: u32, from: u64, to: &mut [u8]) -> Option<usize> {
-    let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
-    let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: to.len() };
-    // SAFETY: the kernel writes at most the bytes of `to`, which this function alone can reach,
-    // and checks the other address itself.
-    let count =
-        unsafe { libc::process_vm_readv(pid as i32, &raw const local, 1, &raw const remote, 1, 0) };
-    usize::try_from(count).ok().filter(|count| *count > 0)
 }
 
 fn exists(path: &Path) -> bool {

@@ -230,18 +230,30 @@ pub(super) const CHANGES: &[Change] = &[
     change(libc::SYS_futimesat, &[followed(at(0, 1))]),
 ];
 
-/// A call that reaches for an address, and the arguments that say where that is and how long.
+/// A call that reaches for an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     pub(super) number: c_long,
-    pub(super) address: u32,
-    pub(super) length: u32,
+    pub(super) by: ReachBy,
+}
+
+/// How a call tells the address that it reaches for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ReachBy {
+    /// By the arguments that say where it is and how long.
+    Address { at: u32, length: u32 },
+    /// In a message, to which its second argument points.
+    Message,
+    /// In each of a list of messages, which its second and third argument are.
+    Messages,
 }
 
 /// The calls that reach for an address. One that only sends, where a connection is, names none.
-pub(super) const REACHES: [Reach; 2] = [
-    Reach { number: libc::SYS_connect, address: 1, length: 2 },
-    Reach { number: libc::SYS_sendto, address: 4, length: 5 },
+pub(super) const REACHES: [Reach; 4] = [
+    Reach { number: libc::SYS_connect, by: ReachBy::Address { at: 1, length: 2 } },
+    Reach { number: libc::SYS_sendto, by: ReachBy::Address { at: 4, length: 5 } },
+    Reach { number: libc::SYS_sendmsg, by: ReachBy::Message },
+    Reach { number: libc::SYS_sendmmsg, by: ReachBy::Messages },
 ];
 
 /// The flags of an open that may change something.
@@ -293,9 +305,13 @@ impl Filter {
             }));
         }
         if self.watched && self.network == Network::Off && self.namespaces {
-            rules.extend(REACHES.iter().map(|reach| {
-                let named = vec![Condition::HasAny(reach.address, u32::MAX)];
-                Rule::unless(reach.number, vec![(named, Action::Ask)])
+            rules.extend(REACHES.iter().map(|reach| match reach.by {
+                ReachBy::Address { at, .. } => {
+                    let named = vec![Condition::HasAny(at, u32::MAX)];
+                    Rule::unless(reach.number, vec![(named, Action::Ask)])
+                }
+                // Whether it names one is in memory.
+                ReachBy::Message | ReachBy::Messages => Rule::always(reach.number, Action::Ask),
             }));
         }
         rules

@@ -5,11 +5,12 @@
 
 #![expect(unsafe_code, reason = "the calls have no safe wrapper")]
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags, open};
+use rustix::fs::{FileType, Mode, OFlags, open, openat};
 
 /// The oldest version that is enough: the one that knows truncation.
 pub(super) const REQUIRED: u32 = 3;
@@ -136,6 +137,27 @@ impl Ruleset {
     /// Allows `rights` at and below an open file or folder.
     pub(super) fn allow_at(&self, file: BorrowedFd<'_>, rights: Rights) -> io::Result<()> {
         let is_folder = FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode).is_dir();
+        self.add(file, is_folder, rights)
+    }
+
+    /// Allows `rights` at and below `name` in an open folder, which the folder says is of this kind.
+    pub(super) fn allow_in(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &CStr,
+        kind: FileType,
+        rights: Rights,
+    ) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match openat(folder, name, flags, Mode::empty()) {
+            Ok(file) => self.add(file.as_fd(), kind.is_dir(), rights),
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A wrong kind is refused by the kernel.
+    fn add(&self, file: BorrowedFd<'_>, is_folder: bool, rights: Rights) -> io::Result<()> {
         let of_files = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | CONTROL_DEVICE;
         let possible = if is_folder { self.handled } else { self.handled & of_files };
         let allowed = rights.bits() & possible;

@@ -27,7 +27,7 @@ const SYNCHRONOUS: u64 = 1;
 /// When neither can be loaded.
 pub(super) fn install(
     watched: &[sock_filter],
-    unwatched: &[sock_filter],
+    unwatched: impl FnOnce() -> Vec<sock_filter>,
 ) -> io::Result<Option<Listener>> {
     let listening = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     for flags in [listening | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, listening] {
@@ -39,7 +39,7 @@ pub(super) fn install(
             return Ok(Some(Listener(unsafe { OwnedFd::from_raw_fd(number) })));
         }
     }
-    load(unwatched, 0).map(|_| None)
+    load(&unwatched(), 0).map(|_| None)
 }
 
 fn load(code: &[sock_filter], flags: libc::c_ulong) -> io::Result<i32> {

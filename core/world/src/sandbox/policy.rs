@@ -15,21 +15,23 @@ pub struct Policy {
     /// Whether it may change files.
     pub access: Access,
     /// The folders of the session: always to be seen, also when they lie in the machine's `/tmp`.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub roots: Vec<PathBuf>,
     /// Further folders that it may change when it may change the roots: caches named by the user.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub writable: Vec<PathBuf>,
     /// What stays as it is inside them.
     pub protected: super::Protected,
     /// Files and folders that are not to be read: keys, and Bridle's own home.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub masked: Vec<PathBuf>,
     /// The folder that is the command's `/tmp`; an empty one that vanishes without it.
+    #[serde(with = "crate::told::optional")]
     pub temporary: Option<PathBuf>,
     /// Whether it reaches the network.
     pub network: Network,
     /// A folder of Bridle's own where placeholders are on record as long as they exist.
+    #[serde(with = "crate::told::one")]
     pub records: PathBuf,
 }
 
@@ -100,7 +102,7 @@ pub enum Denial {
     /// The network, at this address where one is known.
     Network(Option<SocketAddr>),
     /// A change of this file or folder.
-    Path(#[serde(with = "super::paths::one")] PathBuf),
+    Path(#[serde(with = "crate::told::one")] PathBuf),
 }
 
 impl fmt::Display for Denial {

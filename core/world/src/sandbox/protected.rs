@@ -46,21 +46,21 @@ const PACKAGES: &str = "node_modules";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protected {
     /// Files, folders and links that exist.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub present: Vec<PathBuf>,
     /// Names that nothing may be created under, where there is nothing or an empty folder.
     /// Placeholders stand there meanwhile.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub absent: Vec<PathBuf>,
     /// Names that only a look afterwards can tell of: a placeholder would break git.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub watched: Vec<PathBuf>,
     /// Folders that are not moved, whatever happens in them: otherwise a git folder could be made
     /// to pass for none.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub kept: Vec<PathBuf>,
     /// Where something has a protected name, or the parts of a git folder, or cannot be looked into.
-    #[serde(with = "super::paths")]
+    #[serde(with = "crate::told::all")]
     pub named: Vec<PathBuf>,
 }
 

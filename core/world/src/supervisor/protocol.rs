@@ -25,16 +25,21 @@ pub(crate) const MAX_REQUEST: usize = 16 * 1024 * 1024;
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// Absolute path of the program.
+    #[serde(with = "crate::told::one")]
     pub program: OsString,
     /// Its arguments, without the program's own name.
+    #[serde(with = "crate::told::all")]
     pub arguments: Vec<OsString>,
     /// The absolute folder it runs in.
+    #[serde(with = "crate::told::one")]
     pub cwd: OsString,
     /// Its whole environment.
+    #[serde(with = "crate::told::pairs")]
     pub environment: Vec<(OsString, OsString)>,
     /// What it may do, and how that is put in force.
     pub confinement: Option<Confinement>,
     /// The terminal that is its input and output, if it has one. It leads a session there.
+    #[serde(with = "crate::told::optional")]
     pub terminal: Option<OsString>,
 }
 

@@ -1,9 +1,12 @@
 //! Whole process trees: nothing survives the end of a call, whatever it did to get away.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Stdio;
 
 use bridle_world::process::{Finished, ProcessError};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio_util::sync::CancellationToken;
 
 use crate::rig::{GateReader, MARK, Rig, probe, text};
@@ -43,6 +46,17 @@ async fn standing(rig: &Rig, gate: &Path) -> GateReader {
     let marked = rig.marked();
     assert!(marked.len() >= MEMBERS, "the probe of the process table sees too little: {marked:?}");
     reader
+}
+
+/// A handle of the process with this number.
+fn handle(number: &str) -> OwnedFd {
+    let number = Pid::from_raw(number.parse().unwrap()).unwrap();
+    pidfd_open(number, PidfdFlags::empty()).unwrap()
+}
+
+/// Waits for the end of a process.
+fn ended(handle: &OwnedFd) {
+    poll(&mut [PollFd::new(handle, PollFlags::IN)], None).unwrap();
 }
 
 /// Does what blocks on a thread of its own. A runtime's blocking thread would keep a test that
@@ -178,6 +192,18 @@ const SUPERVISOR: &str = "$PPID";
 const GUARD: &str = "$(cut -d' ' -f4 /proc/$PPID/stat)";
 const LAUNCHER: &str = "$(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/stat)";
 
+/// Sets `waiting` to the process beside the launcher that waits for the next command: the only child of it
+/// that has none itself. The launcher may be about to split it off, or be gone.
+const FIND_WAITING: &str = r#"
+launcher=$(cut -d' ' -f4 /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/stat)
+children() { cat /proc/$1/task/$1/children 2>/dev/null; }
+for i in {1..1000}; do
+    waiting=
+    for p in $(children $launcher); do [ "$(children $p)" ] || waiting="$waiting $p"; done
+    [ "$waiting" ] && break
+done
+"#;
+
 #[tokio::test]
 async fn a_command_that_kills_its_supervisor_leaves_nothing() {
     for (victim, follows) in [(SUPERVISOR, false), (GUARD, true), (LAUNCHER, true)] {
@@ -239,30 +265,68 @@ async fn a_stopped_supervisor_does_not_hold_the_end_of_a_call() {
     }
 }
 
-/// The launcher is started again and nothing is said of it; a stopped one is woken.
+/// The launcher is started again and nothing is said of it, nor of the process that waits beside it for
+/// the next command; stopped ones are woken.
 #[tokio::test]
 async fn a_command_that_kills_or_stops_the_launcher_harms_no_other() {
-    for signal in ["KILL", "STOP"] {
+    for act in [
+        format!("kill -KILL {LAUNCHER}"),
+        format!("kill -STOP {LAUNCHER}"),
+        format!("{FIND_WAITING} kill -KILL $waiting"),
+        format!("{FIND_WAITING} kill -STOP $waiting"),
+        format!("{FIND_WAITING} kill -KILL {LAUNCHER} $waiting"),
+        format!("{FIND_WAITING} kill -STOP {LAUNCHER} $waiting"),
+    ] {
         let rig = Rig::new();
         let token = CancellationToken::new();
         let (gate, done) = (rig.gate("tree"), rig.gate("done"));
-        let command = tree_then(&format!("kill -{signal} {LAUNCHER}; echo >done; sleep 600"));
+        let command = tree_then(&format!("{act}; echo >done; sleep 600"));
         let finished =
             beside(rig.processes.run(rig.spec(&command), token.clone(), |_| ()), async {
                 standing(&rig, &gate).await;
                 assert!(apart(move || GateReader::open(&done).line()).await.is_some());
                 for round in 0..5 {
                     // As the last it does: the next one comes while the launcher is about to end.
-                    let command = format!("echo {round}; kill -{signal} {LAUNCHER}");
-                    let finished = rig.run(&command).await.unwrap();
-                    assert_eq!(text(&finished), format!("{round}\n"), "{signal}");
+                    let finished = rig.run(&format!("echo {round}; {act}")).await.unwrap();
+                    assert_eq!(text(&finished), format!("{round}\n"), "{act}");
                 }
                 token.cancel();
             })
             .await;
-        assert!(finished.cancelled && finished.left == 0, "{signal}: {finished:?}");
-        assert_eq!(rig.marked(), Vec::<String>::new(), "{signal}");
+        assert!(finished.cancelled && finished.left == 0, "{act}: {finished:?}");
+        assert_eq!(rig.marked(), Vec::<String>::new(), "{act}");
+        rig.processes.close().await;
     }
+}
+
+/// What waits for a command has nothing of those that ran before or run beside it, and takes nothing of
+/// them along when it becomes the guard of one.
+#[tokio::test]
+async fn what_waits_for_a_command_has_nothing_of_another() {
+    let rig = Rig::new();
+    let token = CancellationToken::new();
+    let gate = rig.gate("up");
+    let spec = rig.spec("echo >up; exec sleep 600");
+    beside(rig.processes.run(spec, token.clone(), |_| ()), async {
+        assert!(apart(move || GateReader::open(&gate).line()).await.is_some());
+        let look = format!(
+            "{FIND_WAITING}
+            for p in $launcher $waiting; do echo $(cd /proc/$p/fd; readlink *); done
+            tr '\\0' ' ' </proc/${{waiting# }}/environ; readlink /proc/${{waiting# }}/cwd"
+        );
+        for _ in 0..3 {
+            let output = text(&rig.run(&look).await.unwrap());
+            let lines: Vec<&str> = output.lines().collect();
+            let [launcher, waiting, cwd] = lines[..] else { panic!("{output}") };
+            let (nothing, note) = ("/dev/null", "anon_inode:[eventfd]");
+            let words: Vec<&str> = waiting.split_whitespace().collect();
+            assert_eq!(words[1..], [nothing, nothing, note], "{output}");
+            assert!(launcher.starts_with(&format!("{} {nothing} {nothing} {note}", words[0])));
+            assert_eq!(cwd, "/", "{output}");
+        }
+        token.cancel();
+    })
+    .await;
 }
 
 /// A command gets away from both that watch over it: what it leaves ends with the agent at last.
@@ -293,6 +357,35 @@ async fn a_host_killed_together_with_a_supervisor_leaves_nothing() {
         format!("kill -STOP {LAUNCHER} {GUARD} {SUPERVISOR}; kill -9 $host"),
     ] {
         killed_host(&format!("read host <go; {end}; sleep 600")).await;
+    }
+}
+
+/// The launcher and what waits beside it for a command end with their host, also when both were stopped.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
+async fn what_waits_for_a_command_ends_with_the_host() {
+    for stopped in ["$waiting", "$waiting $launcher"] {
+        let rig = Rig::new();
+        let (gate, go) = (rig.gate("tree"), rig.gate("go"));
+        let script = format!(
+            "{FIND_WAITING} kill -STOP {stopped}; echo $launcher $waiting >tree; read host <go; \
+             kill -9 $host"
+        );
+        let host = tokio::process::Command::new(probe())
+            .args(["host", &marked_script(&rig, &script)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn();
+        let mut host = host.unwrap();
+        let number = host.id().unwrap();
+        let line = apart(move || GateReader::open(&gate).line()).await.unwrap();
+        let handles: Vec<OwnedFd> = line.split(' ').map(handle).collect();
+        assert_eq!(handles.len(), 2, "{line}");
+        apart(move || fs_err::write(go, format!("{number}\n")).unwrap()).await;
+        host.wait().await.unwrap();
+        // One that does not end would hang here.
+        apart(move || handles.iter().for_each(ended)).await;
     }
 }
 
@@ -328,30 +421,34 @@ async fn many_commands_at_once_leave_no_zombie() {
     assert!(text.ends_with("children: 0\n"), "{text}");
 }
 
-/// A host is killed while its launcher starts one command after the other.
+/// A host is killed while its launcher starts one command after the other. The launcher is the last to end.
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the host is killed, so it must be a process")]
 async fn a_host_killed_while_commands_start_leaves_nothing() {
     for started in [1, 2, 5, 10] {
         let rig = Rig::new();
         let gate = rig.gate("tree");
-        let command = marked_script(&rig, "exec 9>tree; echo up >&9; sleep 600");
+        let script = format!("exec 9>tree; echo {LAUNCHER} >&9; exec sleep 600");
         let mut host = tokio::process::Command::new(probe())
-            .args(["crowd", &command, "20"])
+            .args(["crowd", &marked_script(&rig, &script), "20"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let reader = apart(move || {
+        let (mut reader, launcher) = apart(move || {
             let mut reader = GateReader::open(&gate);
-            for _ in 0..started {
-                reader.line().expect("one command is up");
-            }
-            reader
-        });
-        let mut reader = reader.await;
+            let mut lines = (0..started).map(|_| reader.line().expect("one command is up"));
+            let launcher = handle(&lines.next().unwrap());
+            lines.for_each(drop);
+            (reader, launcher)
+        })
+        .await;
         host.kill().await.unwrap();
-        apart(move || while reader.line().is_some() {}).await;
+        apart(move || {
+            while reader.line().is_some() {}
+            ended(&launcher);
+        })
+        .await;
         assert_eq!(rig.marked(), Vec::<String>::new(), "killed after {started}");
     }
 }

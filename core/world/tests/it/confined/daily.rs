@@ -276,3 +276,25 @@ fn git_is_refused_by_name_what_takes_another_configuration() {
         assert!(told.contains(&path.to_str().unwrap()), "{command}: {told:?} {}", outcome.output);
     }
 }
+
+/// Where no other program looks for repositories, git may make them.
+#[test]
+fn git_makes_repositories_in_the_temporary_folder() {
+    for user in USERS {
+        for tier in TIERS {
+            let mut place = Place::new(user).with_repository();
+            place.shell("echo a >a; git add a; git commit -qm a");
+            place.look();
+            let outcome = place.run(
+                tier,
+                "git clone -q . $TMPDIR/c && git init -q $TMPDIR/i && \
+                 git worktree add -q -b x $TMPDIR/w && cd $TMPDIR/w && echo b >b && git add b && \
+                 git -c user.email=a@b -c user.name=a commit -qm b && cd - && git merge -q x && \
+                 git worktree remove $TMPDIR/w && test -e b",
+            );
+            let ended = (outcome.error, outcome.code);
+            assert_eq!(ended, (None, Some(0)), "{user:?} {tier:?}: {}", outcome.output);
+            assert_eq!(outcome.altered, Vec::<std::path::PathBuf>::new(), "{user:?} {tier:?}");
+        }
+    }
+}
