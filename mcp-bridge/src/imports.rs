@@ -20,7 +20,7 @@ pub(crate) struct Imports {
     /// By the names that the model uses.
     rows: Mutex<BTreeMap<String, Row>>,
     /// The tools for resources, once a server has any.
-    resources: Mutex<Vec<Registration>>,
+    resources: Mutex<Vec<(Arc<dyn Tool>, Registration)>>,
 }
 
 /// One imported tool.
@@ -63,13 +63,16 @@ impl Imports {
     }
 
     /// The tool of this name.
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Imported>> {
-        self.lock().get(name).map(|row| Arc::clone(&row.tool))
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        self.all().into_iter().find(|tool| tool.spec().name == name)
     }
 
-    /// All of them, by name.
-    pub(crate) fn all(&self) -> Vec<Arc<Imported>> {
-        self.lock().values().map(|row| Arc::clone(&row.tool)).collect()
+    /// All of them, by name, and those for resources.
+    pub(crate) fn all(&self) -> Vec<Arc<dyn Tool>> {
+        let rows = self.lock();
+        let imported = rows.values().map(|row| Arc::clone(&row.tool) as Arc<dyn Tool>);
+        let resources = self.resources.lock().unwrap_or_else(PoisonError::into_inner);
+        imported.chain(resources.iter().map(|(tool, _)| Arc::clone(tool))).collect()
     }
 
     /// Has the tools for resources from now on: a server that is lost has them again.
@@ -84,10 +87,11 @@ impl Imports {
             return;
         }
         let list: Arc<dyn Tool> = Arc::new(ListResources::new(Arc::clone(servers)));
-        let read = Arc::new(ReadResource::new(Arc::clone(servers), Arc::clone(blobs)));
-        for (name, tool) in [(ListResources::NAME, list), (ReadResource::NAME, read as _)] {
-            match setup.register::<dyn Tool>(name, tool) {
-                Ok(registration) => resources.push(registration),
+        let read: Arc<dyn Tool> =
+            Arc::new(ReadResource::new(Arc::clone(servers), Arc::clone(blobs)));
+        for (name, tool) in [(ListResources::NAME, list), (ReadResource::NAME, read)] {
+            match setup.register::<dyn Tool>(name, Arc::clone(&tool)) {
+                Ok(registration) => resources.push((tool, registration)),
                 Err(error) => tracing::warn!(%error, name, "a tool is left out"),
             }
         }

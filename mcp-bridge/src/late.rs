@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 
 use crate::imports::Imports;
 use crate::outcome::Outcome;
-use crate::tool::Imported;
 
 /// How many tools an answer describes.
 const MAX_FOUND: usize = 20;
@@ -104,7 +103,8 @@ impl PlannedCall for Finding {
             let text = format!("{name} {description}").to_lowercase();
             self.words.iter().all(|word| text.contains(word.as_str()))
         });
-        let described: Vec<_> = found.iter().take(MAX_FOUND).map(|tool| described(tool)).collect();
+        let described: Vec<_> =
+            found.iter().take(MAX_FOUND).map(|tool| described(tool.as_ref())).collect();
         let rest = match found.len().saturating_sub(MAX_FOUND) {
             0 => String::new(),
             more => format!("\n\n{more} more; other words find fewer."),
@@ -117,7 +117,7 @@ impl PlannedCall for Finding {
     }
 }
 
-fn described(tool: &Imported) -> String {
+fn described(tool: &dyn Tool) -> String {
     let ToolSpec { name, description, input_schema } = tool.spec();
     format!("{name}\n{description}\nArguments: {input_schema}")
 }
@@ -167,7 +167,7 @@ impl Tool for CallTool {
         let tool =
             arguments.get("name").and_then(Value::as_str).and_then(|it| self.imports.get(it));
         match tool {
-            Some(tool) => tool.outline(""),
+            Some(tool) => tool.outline("{}"),
             None => Display::new("Call a tool of an MCP server", ToolKind::Other),
         }
     }

@@ -326,6 +326,33 @@ async fn progress_is_shown_while_a_call_runs() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// B082, B083: a server that starts slowly holds nothing up and is not given up; what comes with it late is
+/// found, be it a tool of its own or one for what it holds.
+#[tokio::test]
+async fn late_resources_are_reached_like_late_tools() {
+    let scene = Scene::new(Script::new()).await;
+    let mut it = Imported::open(scene, json!([])).await;
+    it.say().await;
+    let Imported { scene, mut client, session } = it;
+    client.request("session/close", json!({"sessionId": session})).await.ok();
+    let gate = scene.place.workspace().join("start-gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let servers = json!([server(&scene, "s", &["resources", "gated"])]);
+    let load = json!({"sessionId": session, "cwd": scene.place.workspace(), "mcpServers": servers});
+    client.request("session/load", load).await.ok();
+    let mut it = Imported { scene, client, session };
+    it.say().await;
+    tokio::task::spawn_blocking(move || fs_err::write(gate, "go").unwrap()).await.unwrap();
+    it.ready(1).await;
+    let found = it.call("find_tools", json!({"words": "addresses"})).await;
+    assert!(found.contains("list_resources") && found.contains("read_resource"), "{found}");
+    let late = json!({"name": "read_resource", "arguments": {"server": "s", "uri": "mem://note"}});
+    let result = it.call("call_tool", late).await;
+    assert!(result.contains("what mem://note holds"), "{result}");
+    it.scene.assert_lawful();
+    it.client.finish(&it.scene.place).await;
+}
+
 /// M06: a tool that comes later joins no conversation that has begun, is announced and can be reached;
 /// fifty messages about it cost few questions.
 #[tokio::test]

@@ -45,6 +45,10 @@ fn main() {
         // Not waited for: whoever ends this server ends it, too.
         std::mem::forget(child.unwrap());
     }
+    if has(modes, "gated") {
+        // A named pipe: there is something in it once somebody lets us begin.
+        std::fs::read("start-gate").unwrap();
+    }
     // The rug was pulled before.
     PULLED.store(std::path::Path::new("pulled").exists(), Ordering::SeqCst);
     if has(modes, "http") {
@@ -59,7 +63,8 @@ fn main() {
         if message.get("method").is_none()
             && let Some(id) = WAITING.lock().unwrap().take()
         {
-            Wire::Lines.reply(&id, json!({"content": [text(message["result"].to_string())]}));
+            let answer = message.get("result").unwrap_or(&message["error"]);
+            Wire::Lines.reply(&id, json!({"content": [text(answer.to_string())]}));
         }
         if message.get("method").is_some() && message.get("id").is_some() {
             answer(&Wire::Lines, modes, &message);
@@ -206,7 +211,7 @@ const TOOLS: &[&str] = &[
     "grow",
     "pull",
     "bash",
-    "roots",
+    "ask",
     "leak",
     "none",
     "mute",
@@ -388,8 +393,9 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
         }
         // It cannot be spoken with any more, and lives on.
         "mute" => close_output(),
-        "roots" => {
-            let ask = json!({"jsonrpc": "2.0", "id": "roots", "method": "roots/list"});
+        // Asks the client for what the text names, and tells the answer.
+        "ask" => {
+            let ask = json!({"jsonrpc": "2.0", "id": "ask", "method": said, "params": {}});
             WAITING.lock().unwrap().replace(id.clone());
             wire.say(ask);
         }

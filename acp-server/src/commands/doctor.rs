@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT};
+use bridle_mcp::misconfigured;
+use bridle_world::process::{CommandSpec, DEFAULT_TIMEOUT, SearchPath};
 use bridle_world::sandbox::Tier;
 use futures::StreamExt as _;
 use tempfile::TempDir;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Exit, lsp};
 use crate::composition::App;
-use crate::config::{KnownProvider, PROVIDERS, Places, Settings, route_fault};
+use crate::config::{ConfiguredServer, KnownProvider, PROVIDERS, Places, Settings, route_fault};
 use crate::language_servers::{Looked, kinds, look};
 use crate::text::visible;
 
@@ -34,7 +35,12 @@ pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
     findings.extend(PROVIDERS.iter().map(|known| provider(known, &settings)));
     findings.push(model(&settings));
     findings.push(supervisor(&app).await);
-    findings.extend(search_path(&app).await);
+    let path = match app.processes() {
+        Some(processes) => processes.search_path(&CancellationToken::new()).await,
+        None => None,
+    };
+    findings.extend(path.as_ref().map(search_path));
+    findings.extend(path.iter().flat_map(|path| servers(&settings, path)));
     findings.extend(sandbox(&app).await);
     findings.extend(language_servers(&app).await);
     app.close().await;
@@ -117,16 +123,29 @@ fn model(settings: &Settings) -> Finding {
 }
 
 /// Where commands look for programs.
-async fn search_path(app: &App) -> Option<Finding> {
-    let path = app.processes()?.search_path(&CancellationToken::new()).await?;
-    let shell = path.shell.map(|shell| format!(" {}", shell.display())).unwrap_or_default();
-    Some(match path.fault {
+fn search_path(path: &SearchPath) -> Finding {
+    let shell = path.shell.as_ref().map(|shell| format!(" {}", shell.display()));
+    let shell = shell.unwrap_or_default();
+    match &path.fault {
         None => Finding::Good(format!("commands have the PATH of the login shell{shell}")),
         Some(fault) => Finding::Note(format!(
             "the login shell{shell} did not tell its PATH, so commands have the one that Bridle was \
              started with: {fault}"
         )),
-    })
+    }
+}
+
+/// Whether what the configured MCP servers are reached by is there. None is started.
+fn servers(settings: &Settings, path: &SearchPath) -> Vec<Finding> {
+    let enabled = settings.servers.iter().filter(|server| server.enabled);
+    let finding = |ConfiguredServer { server, .. }: &ConfiguredServer| {
+        let name = visible(&server.name);
+        match misconfigured(server, path) {
+            None => Finding::Good(format!("MCP server {name}: `bridle mcp test` tries it")),
+            Some(fault) => Finding::Bad(format!("MCP server {name}: {}", visible(&fault))),
+        }
+    };
+    enabled.map(finding).collect()
 }
 
 /// How far commands can be confined, by trying it.

@@ -156,7 +156,8 @@ impl Mode {
                 ask(format!("uses the MCP server {server}"))
             }
             (_, Access::External { server, changed: true }) => ask(format!(
-                "uses the MCP server {server}, which says something else about this tool than before"
+                "uses the MCP server {server}; this tool, or the program behind it, is not what it was when it was \
+                 permitted"
             )),
             (_, Access::Run { network, unconfined, reason, sandboxing, .. }) => {
                 self.rule_command(*network, *unconfined, reason.as_deref(), *sandboxing)

@@ -16,12 +16,21 @@ pub struct ModelFailure {
     pub retry_after: Option<Duration>,
     /// The provider's request id.
     pub request_id: Option<String>,
+    /// Which of the request's tools the provider refuses: its place among them, from 0.
+    pub refused_tool: Option<usize>,
 }
 
 impl ModelFailure {
     /// A failure of which no more is known than its kind and what a person is told.
     pub fn new(code: FailureCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), status: None, retry_after: None, request_id: None }
+        Self {
+            code,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            request_id: None,
+            refused_tool: None,
+        }
     }
 
     /// What a call ends with when its caller gave it up.

@@ -99,6 +99,10 @@ async fn a_server_that_never_can_be_used_is_told_at_once() {
         listed.out
     );
     assert!(listed.out.contains("its address begins with \"ftp\""), "{}", listed.out);
+    let doctor = scene.place.launch(["doctor"]).env("OUTER_TOKEN", "t0-from-outside");
+    let doctor = String::from_utf8(doctor.output().await.stdout).unwrap();
+    assert!(doctor.contains("FAIL  MCP server absent: there is no program"), "{doctor}");
+    assert!(doctor.contains("ok    MCP server good: "), "{doctor}");
     let good = mcp(&scene, &["test", "good"]).await;
     assert_eq!(good.code, 0, "{}", good.out);
     let told = "`deny` names a tool that it does not have: \"ecko\"";

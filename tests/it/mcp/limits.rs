@@ -1,6 +1,6 @@
 //! How long calls may take, and what a session's servers have to do with those of another.
 
-use bridle_model_server::Script;
+use bridle_model_server::{Reply, Script};
 use bridle_tests::Permission;
 use serde_json::{Value, json};
 
@@ -42,11 +42,11 @@ async fn sessions_share_no_server() {
     let opened = it.client.request("session/new", new).await.ok();
     let second = opened["sessionId"].as_str().unwrap().to_owned();
     let first = std::mem::replace(&mut it.session, second);
-    let folders = it.call("mcp__t__roots", json!({})).await;
+    let folders = it.call("mcp__t__ask", json!({"text": "roots/list"})).await;
     assert!(folders.contains(&format!("file://{}", other.display())), "{folders}");
     assert!(!it.offered().iter().any(|name| name.starts_with("mcp__s__")), "{:?}", it.offered());
     it.session = first;
-    let folders = it.call("mcp__s__roots", json!({})).await;
+    let folders = it.call("mcp__s__ask", json!({"text": "roots/list"})).await;
     assert!(!folders.contains("/other"), "{folders}");
     assert!(!it.offered().iter().any(|name| name.starts_with("mcp__t__")), "{:?}", it.offered());
     it.client.finish(&it.scene.place).await;
@@ -76,6 +76,38 @@ async fn odd_schemas_cost_no_request() {
     assert!(!result.contains("error"), "{result}");
     let is_call = |line: &&str| line.starts_with("call odd-ref");
     assert_eq!(it.heard().lines().filter(is_call).count(), 1);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M08, B091: a tool that the provider refuses all the same costs one request and itself.
+#[tokio::test]
+async fn a_tool_that_the_provider_refuses_is_left_out() {
+    let scene = Scene::new(Script::new()).await;
+    let servers = json!([server(&scene, "s", &[])]);
+    let mut it = Imported::open(scene, servers).await;
+    it.say().await;
+    let before = it.offered();
+    let (bad, other) = ("mcp__s__both", "mcp__s__data");
+    for (name, form) in [(bad, "tools.N.custom.input_schema: no"), (other, "no good: tools[N]")] {
+        let place = it.offered().iter().position(|offered| offered == name).unwrap();
+        let said = form.replace('N', &place.to_string());
+        it.scene.model.push(Reply::error(400).saying(&said));
+        it.say().await;
+        it.notice(&format!("The provider refuses the tool {name}, which is left out")).await;
+    }
+    let left: Vec<_> = before.into_iter().filter(|name| name != bad && name != other).collect();
+    assert_eq!(it.offered(), left);
+    let late = json!({"name": bad, "arguments": {}});
+    let result = it.call("call_tool", late).await;
+    assert!(result.contains("as text"), "{result}");
+    assert_eq!(it.offered(), left, "it stays out");
+    // One of Bridle's own is no server's fault: the turn fails as with any other refusal.
+    let place = left.iter().position(|name| name == "read").unwrap();
+    let refusal = format!("tools.{place}.custom.name: no");
+    it.scene.model.push(Reply::error(400).saying(&refusal));
+    let turn = it.client.prompt(&it.session, "go").await;
+    assert!(turn.error()["message"].as_str().unwrap().contains(&refusal));
+    it.scene.assert_lawful();
     it.client.finish(&it.scene.place).await;
 }
 
@@ -128,7 +160,7 @@ async fn a_tool_that_has_changed_is_asked_about_again() {
     it.call("mcp__s__echo", json!({"text": "three"})).await;
     assert_eq!(asked(&it), 3);
     let question = it.client.trace().calls("session/request_permission")[2].to_string();
-    assert!(question.contains("says something else about this tool than before"), "{question}");
+    assert!(question.contains("is not what it was when it was permitted"), "{question}");
     it.client.set_permission(Permission::Allow);
     it.call("mcp__s__echo", json!({"text": "four"})).await;
     it.call("mcp__s__echo", json!({"text": "five"})).await;

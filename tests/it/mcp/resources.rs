@@ -42,9 +42,22 @@ async fn resources_are_listed_and_read() {
 #[tokio::test]
 async fn a_server_learns_the_folders_of_its_session() {
     let mut it = Imported::new(Script::new(), &[]).await;
-    let result = it.call("mcp__s__roots", json!({})).await;
+    let result = it.call("mcp__s__ask", json!({"text": "roots/list"})).await;
     let folder = format!("file://{}", it.scene.place.workspace().display());
     assert!(result.contains(&folder), "{result}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// B094: what a server asks for and nobody has offered it is refused at once; whether we are there is not.
+#[tokio::test]
+async fn what_is_not_offered_is_refused_at_once() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    for method in ["sampling/createMessage", "elicitation/create", "no/such/thing"] {
+        let result = it.call("mcp__s__ask", json!({"text": method})).await;
+        assert!(result.contains("-32601"), "{method}: {result}");
+    }
+    let result = it.call("mcp__s__ask", json!({"text": "ping"})).await;
+    assert!(!result.contains("code") && result.contains("{}"), "{result}");
     it.client.finish(&it.scene.place).await;
 }
 

@@ -62,7 +62,7 @@ async fn a_server_that_is_known_is_started_by_its_first_call() {
     it.client.finish(&it.scene.place).await;
 }
 
-/// M25, S31: a tool that became another one while its server did not run is not called as what it was,
+/// M25, S17, S31: a tool that became another one while its server did not run is not called as what it was,
 /// and no rule permits what nobody has seen, in this session or a later one.
 #[tokio::test]
 async fn a_tool_that_changed_meanwhile_is_asked_about() {
@@ -93,6 +93,16 @@ async fn a_tool_that_changed_meanwhile_is_asked_about() {
     it.client.set_permission(Permission::Reject);
     let result = it.call("mcp__s__echo", json!({"text": "known"})).await;
     assert!(result.contains("known"), "{result}");
+
+    // The same name, and something else behind it.
+    let Imported { scene, client, .. } = it;
+    client.finish(&scene.place).await;
+    let servers = json!([server(&scene, "s", &["something-else"])]);
+    let mut it = Imported::open(scene, servers).await;
+    it.client.set_permission(Permission::Reject);
+    it.call("mcp__s__echo", json!({"text": "another program"})).await;
+    let question = it.client.trace().calls("session/request_permission")[0].to_string();
+    assert!(question.contains("or the program behind it, is not what it was"), "{question}");
     let heard = it.heard();
     let calls: Vec<_> = heard.lines().filter(|line| line.starts_with("call echo")).collect();
     assert_eq!(calls, ["call echo first", "call echo seen", "call echo known"]);

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bridle_model::ToolSpec;
+use bridle_model::{ModelFailure, ToolSpec};
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -18,6 +18,7 @@ use super::halt::Halt;
 use super::turn::internal;
 use crate::prompt::{PromptSection, PromptVariable, render};
 use crate::tool::{OfferedTools, Tool};
+use crate::update::NoticeLevel;
 use crate::warmup::{self, Warmup};
 
 /// The part of the window, in so many, that the tools which wait for a series may take up together. What
@@ -41,6 +42,8 @@ pub(super) struct Assembly {
     warmed: bool,
     /// Which of the specs are of tools that wait for a series.
     waiting: BTreeSet<String>,
+    /// Those that a provider refused, as they were.
+    refused: Vec<ToolSpec>,
 }
 
 impl Driver {
@@ -113,7 +116,28 @@ impl Driver {
         let is_offered = |name: &str| limit.as_ref().is_none_or(|it| it.offers(name));
         let tools = self.scope.all::<dyn Tool>().into_iter();
         let named = tools.map(|tool| (tool.spec().name.clone(), tool));
-        named.filter(|(name, _)| is_offered(name)).collect()
+        let is_refused = |tool: &Arc<dyn Tool>| {
+            self.assembly.refused.iter().any(|spec| shape(spec) == shape(tool.spec()))
+        };
+        named.filter(|(name, tool)| is_offered(name) && !is_refused(tool)).collect()
+    }
+
+    /// Offers a tool no more that the provider refuses, so that it costs no further request; says whether
+    /// the request can be tried again without it. Only tools that come by themselves: what another program
+    /// says of them is all that there is to them.
+    pub(super) async fn give_up_tool(&mut self, failure: &ModelFailure) -> bool {
+        let named = failure.refused_tool.and_then(|place| self.assembly.specs.get(place));
+        let Some(spec) = named.filter(|spec| self.assembly.waiting.contains(&spec.name)).cloned()
+        else {
+            return false;
+        };
+        let title = format!("The provider refuses the tool {}, which is left out", spec.name);
+        self.assembly.waiting.remove(&spec.name);
+        self.assembly.specs =
+            self.assembly.specs.iter().filter(|it| it.name != spec.name).cloned().collect();
+        self.assembly.refused.push(spec);
+        self.notice(NoticeLevel::Warning, title, Some(failure.message.clone())).await;
+        true
     }
 
     /// Whether the model was told of a tool with this name.

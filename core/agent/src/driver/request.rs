@@ -82,7 +82,7 @@ impl Driver {
                 }
                 Attempt::Failed { failure, partial, shown } => {
                     self.record_attempt(step, attempt, &failure, partial.usage())?;
-                    if self.give_up_images(&failure).await? {
+                    if self.give_up_tool(&failure).await || self.give_up_images(&failure).await? {
                         attempt += 1;
                         continue;
                     }
@@ -343,11 +343,5 @@ fn empty_answer() -> ModelFailure {
 }
 
 fn broken(message: &str) -> ModelFailure {
-    ModelFailure {
-        code: FailureCode::MalformedResponse,
-        message: message.to_owned(),
-        status: None,
-        retry_after: None,
-        request_id: None,
-    }
+    ModelFailure::new(FailureCode::MalformedResponse, message)
 }

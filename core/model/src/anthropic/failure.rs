@@ -96,7 +96,19 @@ pub(super) fn from_response(asked: Asked<'_>, head: &Head, body: &[u8]) -> Model
             .request_id
             .clone()
             .or_else(|| body_request_id.as_deref().map(request_id_text)),
+        refused_tool: match code {
+            FailureCode::InvalidRequest => detail.message.as_deref().and_then(refused_tool),
+            _ => None,
+        },
     }
+}
+
+/// The place of the tool that a refusal is about: `tools.3.custom.input_schema: …`, as the provider says
+/// it, or `tools[3]`, as those like it do.
+fn refused_tool(message: &str) -> Option<usize> {
+    let (_, place) = message.split_once("tools.").or_else(|| message.split_once("tools["))?;
+    let digits = place.find(|it: char| !it.is_ascii_digit()).unwrap_or(place.len());
+    place.get(..digits)?.parse().ok()
 }
 
 /// A wait in the unit that a person would use, rounded up.
