@@ -66,13 +66,7 @@ pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Vec<Play> {
 }
 
 pub(crate) fn failure(code: FailureCode) -> ModelFailure {
-    ModelFailure {
-        code,
-        message: format!("scripted {}", code.as_str()),
-        status: None,
-        retry_after: None,
-        request_id: None,
-    }
+    ModelFailure::new(code, format!("scripted {}", code.as_str()))
 }
 
 /// A model that plays its answers in order and keeps what it was asked.
