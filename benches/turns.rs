@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bridle_agent::{AgentHandle, AgentUpdate, Seated, SessionSeat};
+use bridle_agent::{AgentHandle, AgentUpdate, Seated, SessionSeat, update_queue};
 use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
 use bridle_model::{
     BlockKind, Chunk, ModelAdapter, ModelFailure, ModelRequest, ModelSource, PreparedCall,
@@ -17,7 +17,6 @@ use bridle_session::{
 };
 use bridle_store::{FileStore, MemoryStore, SessionStore};
 use futures::stream::{BoxStream, StreamExt as _};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::figures::{millis, say};
@@ -76,7 +75,7 @@ async fn turns(
         true => store.create(session.header()),
         false => store.seed(session),
     };
-    let (sender, mut updates) = mpsc::channel(256);
+    let (sender, mut updates) = update_queue(256, u32::MAX);
     let plugins = bridle_agent::plugins(Plugins::new());
     let process = Scope::root("process", plugins, TaskSet::new());
     process.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    AgentHandle, AgentUpdate, Answer, Approver, Asker, FormQuestion, FormReply, Mode, OfferedTools,
-    Question, Seated, SessionSeat,
+    AgentHandle, Answer, Approver, Asker, FormQuestion, FormReply, Mode, OfferedTools, Question,
+    Seated, SessionSeat, UpdateSender, update_queue,
 };
 use bridle_compose::{EffectFailure, RowState, RowStatus, Scope, TaskSet};
 use bridle_lsp::Servers;
@@ -27,7 +27,6 @@ use bridle_session::{
 };
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
 use bridle_world::process::Processes;
-use tokio::sync::mpsc;
 
 use self::bundle::{Bundle, configured};
 use self::no_store::NoStore;
@@ -86,7 +85,7 @@ pub struct SessionSeed {
     /// Who shows the model's own questions.
     pub asker: Arc<dyn Asker>,
     /// Where updates go.
-    pub updates: mpsc::Sender<AgentUpdate>,
+    pub updates: UpdateSender,
     /// The MCP servers that it has.
     pub servers: SessionServers,
 }
@@ -223,7 +222,7 @@ impl App {
             terms: Default::default(),
         };
         let Ok(writer) = MemoryStore::new().create(&header) else { return Vec::new() };
-        let (updates, _) = mpsc::channel(1);
+        let (updates, _) = update_queue(1, 0);
         let session = Session::new(header);
         let (approver, asker) = (Arc::new(NobodyToAsk), Arc::new(NobodyToAsk));
         let header = Arc::clone(session.header());

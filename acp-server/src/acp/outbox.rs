@@ -11,7 +11,7 @@ use std::sync::Arc;
 use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
 use agent_client_protocol::{Error, JsonRpcRequest};
-use bridle_agent::{AgentGone, AgentUpdate, Meter, NoticeLevel, TurnOutcome};
+use bridle_agent::{AgentGone, AgentUpdate, Meter, NoticeLevel, TurnOutcome, UpdateReceiver};
 use bridle_mcp::Running;
 use bridle_session::{MessageId, Usage};
 use tokio::sync::{mpsc, oneshot};
@@ -31,6 +31,10 @@ use crate::language_servers::{self, look};
 
 /// How many updates of the agent may wait here.
 pub(super) const UPDATE_QUEUE: usize = 256;
+
+/// How many bytes of text and data they may hold together, so that sessions that nobody reads cost little,
+/// also many of them. One update that is larger may wait alone.
+pub(super) const UPDATE_BYTES: u32 = 512 * 1024;
 
 /// How many questions may wait here.
 pub(super) const QUESTION_QUEUE: usize = 64;
@@ -81,7 +85,7 @@ pub(super) struct Outbox {
     pub(super) meter: Meter,
     /// The tokens of the turns whose prompts are answered.
     pub(super) settled: Usage,
-    pub(super) updates: mpsc::Receiver<AgentUpdate>,
+    pub(super) updates: UpdateReceiver,
     pub(super) questions: mpsc::Receiver<Ask>,
     pub(super) pieces: Pieces,
     pub(super) speaking: Speaking,
@@ -299,7 +303,7 @@ enum Next {
 /// The agent's updates first: when it asks, what it said before is in the stream and must be seen
 /// before the question. `None` when the agent has ended and its stream is empty.
 async fn next(
-    updates: &mut mpsc::Receiver<AgentUpdate>,
+    updates: &mut UpdateReceiver,
     questions: &mut mpsc::Receiver<Ask>,
     turns: &Turns,
     pieces: &mut Pieces,
@@ -327,13 +331,14 @@ pub(super) fn answer(sent: Result<(), agent_client_protocol::Error>) {
 
 #[cfg(test)]
 mod tests {
+    use bridle_agent::update_queue;
     use bridle_compose::SystemClock;
 
     use super::*;
 
     #[tokio::test]
     async fn a_question_waits_for_the_updates_before_it() {
-        let (sender, mut updates) = mpsc::channel(4);
+        let (sender, mut updates) = update_queue(4, 64);
         let (asker, mut questions) = mpsc::channel(4);
         let (turns, mut pieces) = (Turns::default(), Pieces::new(Arc::new(SystemClock)));
         for text in ["1", "2"] {

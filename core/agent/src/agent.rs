@@ -16,7 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::driver::{Driver, internal};
 use crate::mailbox::{Command, Control, Epoch, MAILBOX_LIMIT};
 use crate::mode::Mode;
-use crate::update::{AgentUpdate, Meter, NoticeLevel};
+use crate::update::{Meter, NoticeLevel};
+use crate::update_queue::UpdateSender;
 
 /// What an agent is made of.
 pub struct AgentParts {
@@ -28,7 +29,7 @@ pub struct AgentParts {
     /// Its log.
     pub writer: LogWriter,
     /// Where updates go.
-    pub updates: mpsc::Sender<AgentUpdate>,
+    pub updates: UpdateSender,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The mode of a session whose log names none, or one that is not in `modes`.

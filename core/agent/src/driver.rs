@@ -53,6 +53,7 @@ use crate::recorder::{RecordError, Recorder};
 use crate::replay::replay_as_it_stands;
 use crate::transcript::Shown;
 use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
+use crate::update_queue::UpdateSender;
 
 /// How often live output of tools is shown at most.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -68,7 +69,7 @@ pub(crate) struct Driver {
     recorder: Recorder,
     mailbox: mpsc::Receiver<Command>,
     control: Arc<Control>,
-    updates: mpsc::Sender<AgentUpdate>,
+    updates: UpdateSender,
     inbox: Inbox,
     /// The input whose end is that of the running turn.
     awaited: Vec<MessageId>,

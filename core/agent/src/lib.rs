@@ -31,6 +31,7 @@ mod schema;
 mod tool;
 mod transcript;
 mod update;
+mod update_queue;
 mod warmup;
 
 pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, JobFact, Phase};
@@ -61,4 +62,5 @@ pub use tool::{
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
 pub use update::{AgentUpdate, Meter, NoticeLevel, ToolStatus, TurnOutcome};
+pub use update_queue::{NobodyListens, UpdateReceiver, UpdateSender, update_queue};
 pub use warmup::Warmup;

@@ -9,14 +9,13 @@ use bridle_session::{Route, Session};
 use bridle_store::LogWriter;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::mpsc;
 
 use crate::agent::{Agent, AgentHandle, AgentParts};
 use crate::budget::BudgetPlugin;
 use crate::fallback::FallbackPlugin;
 use crate::mode::Mode;
 use crate::policy::PermissionModes;
-use crate::update::AgentUpdate;
+use crate::update_queue::UpdateSender;
 
 /// Adds the plugins of this crate: `driver`, `permission-modes`, `budget`, `fallback`.
 pub fn plugins(plugins: Plugins) -> Plugins {
@@ -33,7 +32,7 @@ pub struct Seated {
     /// Its log.
     pub writer: LogWriter,
     /// Where updates go.
-    pub updates: mpsc::Sender<AgentUpdate>,
+    pub updates: UpdateSender,
 }
 
 impl SessionSeat {

@@ -7,7 +7,9 @@ use agent_client_protocol::v1::schema::{
     LoadSessionRequest, McpServer, Meta, NewSessionRequest, SessionId as WireId, SessionUpdate,
 };
 use agent_client_protocol::{Error, RequestCancellation};
-use bridle_agent::{AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel};
+use bridle_agent::{
+    AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel, UpdateReceiver, update_queue,
+};
 use bridle_compose::EffectFailure;
 use bridle_mcp::SessionServers;
 use bridle_session::{Header, Session, SessionId};
@@ -20,7 +22,7 @@ use crate::acp::handlers::Server;
 use crate::acp::inbound::notes_in;
 use crate::acp::link::Link;
 use crate::acp::options::Chosen;
-use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_QUEUE};
+use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_BYTES, UPDATE_QUEUE};
 use crate::acp::permission::ClientApprover;
 use crate::acp::pieces::Pieces;
 use crate::acp::servers;
@@ -59,7 +61,7 @@ pub(super) struct Opening {
     pub(super) chosen: Chosen,
     meter: Meter,
     link: Link,
-    updates: mpsc::Receiver<AgentUpdate>,
+    updates: UpdateReceiver,
     questions: mpsc::Receiver<Ask>,
     /// What the person should know about how the session was set up.
     notes: Vec<String>,
@@ -176,7 +178,7 @@ impl Live {
         Stored { session, header, writer, servers }: Stored,
         mut notes: Vec<String>,
     ) -> Result<(Self, Opening), Error> {
-        let (update_sender, updates) = mpsc::channel(UPDATE_QUEUE);
+        let (update_sender, updates) = update_queue(UPDATE_QUEUE, UPDATE_BYTES);
         let (asking, questions) = mpsc::channel(QUESTION_QUEUE);
         let forms = link.client.forms.then(|| asking.clone());
         let wire_id = WireId::new(header.id.as_str());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bridle_agent::{
     AgentHandle, AgentUpdate, Approver, Mode, PromptSection, Seated, SessionSeat, Tool, ToolStatus,
-    TurnOutcome,
+    TurnOutcome, UpdateReceiver, update_queue,
 };
 use bridle_compose::{
     ActivateError, Clock, Duplicate, Plugin, Plugins, Row, Scope, Setup, TaskSet,
@@ -20,7 +20,6 @@ use bridle_session::{
     BlobRef, Content, Draft, EventData, Header, MessageId, Session, SessionId, UnixMillis,
 };
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
-use tokio::sync::mpsc;
 
 pub(crate) use self::clock::TestClock;
 pub(crate) use self::model::{Play, ScriptedModel, calls, failure, flat, route, text, text_block};
@@ -35,7 +34,7 @@ pub(crate) struct Rig {
     pub(crate) clock: TestClock,
     pub(crate) approver: ScriptedApprover,
     pub(crate) agent: Arc<AgentHandle>,
-    pub(crate) updates: mpsc::Receiver<AgentUpdate>,
+    pub(crate) updates: UpdateReceiver,
     /// The session's scope, and the one above it.
     pub(crate) scope: Scope,
     pub(crate) process: Scope,
@@ -204,7 +203,7 @@ impl Rig {
         let clock = TestClock::default();
         let model = ScriptedModel::new(clock.clone());
         let approver = ScriptedApprover::default();
-        let (sender, updates) = mpsc::channel(UPDATES);
+        let (sender, updates) = update_queue(UPDATES, u32::MAX);
         let plugins = (setting.plugins)(bridle_agent::plugins(Plugins::new()))
             .with(Offers(setting.tools))
             .with(setting.extra);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bridle_agent::{
-    Agent, AgentHandle, AgentParts, AgentUpdate, Display, Grant, Mode, Observed, PlannedCall,
-    Progress, Tool, ToolContext, ToolFailure, ToolOutcome, read_arguments,
+    Agent, AgentHandle, AgentParts, Display, Grant, Mode, Observed, PlannedCall, Progress, Tool,
+    ToolContext, ToolFailure, ToolOutcome, UpdateReceiver, read_arguments, update_queue,
 };
 use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
 use bridle_session::{BlobRef, Content, Event, Header, Session, SessionId, UnixMillis};
@@ -16,14 +16,13 @@ use bridle_toolkit::plugins;
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Rig {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) blobs: Arc<dyn BlobStore>,
     pub(crate) agent: Arc<AgentHandle>,
-    pub(crate) updates: mpsc::Receiver<AgentUpdate>,
+    pub(crate) updates: UpdateReceiver,
     pub(crate) scope: Scope,
     store: MemoryStore,
 }
@@ -89,9 +88,9 @@ pub(crate) fn agent_in(
     scope: &Scope,
     store: &MemoryStore,
     clock: Arc<dyn Clock>,
-) -> (Arc<AgentHandle>, mpsc::Receiver<AgentUpdate>) {
+) -> (Arc<AgentHandle>, UpdateReceiver) {
     let session = Session::new(header());
-    let (updates, receiver) = mpsc::channel(64);
+    let (updates, receiver) = update_queue(64, u32::MAX);
     let agent = Agent::start(AgentParts {
         scope: scope.clone(),
         writer: store.create(session.header()).unwrap(),

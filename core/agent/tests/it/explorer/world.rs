@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bridle_agent::{AgentHandle, AgentUpdate, Approver, Mode, Phase, Seated, SessionSeat};
+use bridle_agent::{
+    AgentHandle, AgentUpdate, Approver, Mode, Phase, Seated, SessionSeat, UpdateReceiver,
+    update_queue,
+};
 use bridle_compose::{Clock, Plugins, Row, Scope, TaskSet};
 use bridle_model::ModelSource;
 use bridle_session::{Content, EventCount, Failure, MessageId, Session, UserMessage, UserSource};
 use bridle_store::{BlobStore, MemoryStore, SessionStore as _};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::scene::Scene;
@@ -46,7 +49,7 @@ struct World {
     process: Scope,
     scope: Scope,
     agent: Arc<AgentHandle>,
-    updates: mpsc::Receiver<AgentUpdate>,
+    updates: UpdateReceiver,
     seen: Vec<AgentUpdate>,
     sent: Vec<Sent>,
     tasks: TaskSet,
@@ -84,7 +87,7 @@ impl World {
         let scene = Scene::new(store.clone(), setup.thorough);
         let mode = Mode::ALL[usize::from(setup.mode) % Mode::ALL.len()];
         scene.lock().mode = mode;
-        let (sender, updates) = mpsc::channel(setup.room);
+        let (sender, updates) = update_queue(setup.room, u32::MAX);
         let seated = scene.clone();
         let extra = Extra::new(move |setup| actors::seat(&seated, setup));
         let plugins = bridle_agent::plugins(Plugins::new()).with(extra);
