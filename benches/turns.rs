@@ -1,7 +1,7 @@
 //! What a turn costs beside its model: the harness of one turn with its flushes, each piece of a
 //! long answer, and the beginning of a turn in a long session.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bridle_agent::{AgentHandle, AgentUpdate, Seated, SessionSeat, update_queue};
@@ -19,7 +19,7 @@ use bridle_store::{FileStore, MemoryStore, SessionStore};
 use futures::stream::{BoxStream, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use crate::figures::{millis, say};
+use crate::figures::{median, millis, say};
 
 /// The deltas of a long answer.
 const DELTAS: usize = 20_000;
@@ -40,6 +40,13 @@ pub(crate) fn run(quick: bool) {
         let long = turns(&MemoryStore::new(), &empty, DELTAS, if quick { 2 } else { 10 }).await;
         let each = long.saturating_sub(short).as_secs_f64() * 1e6 / DELTAS as f64;
         say("one of 20,000 deltas, model and client included", format!("{each:.2} us"), "< 5 us");
+
+        let other = tempfile::tempdir().unwrap();
+        let on_disk = ends(&FileStore::new(other.path()), DELTAS, rounds.min(100)).await;
+        let in_memory = ends(&MemoryStore::new(), DELTAS, rounds.min(100)).await;
+        let what = "from the last of 20,000 deltas to the end of the turn";
+        say(&format!("{what}, on the disk"), millis(on_disk), "<= 2 ms and the flush");
+        say(&format!("{what}, in memory"), millis(in_memory), "<= 2 ms");
 
         let old = turns(&MemoryStore::new(), &filled(10_000), 0, rounds.min(100)).await;
         let new = turns(&MemoryStore::new(), &empty, 0, rounds.min(100)).await;
@@ -71,6 +78,32 @@ async fn turns(
     deltas: usize,
     rounds: usize,
 ) -> Duration {
+    let model = Instantly { deltas, last: Arc::default() };
+    median(rounds_of(store, session, model, rounds).await.into_iter().map(|it| it.whole).collect())
+}
+
+/// The median time from the model's last piece to the end of the turn, as one sees it who reads along.
+async fn ends(store: &dyn SessionStore, deltas: usize, rounds: usize) -> Duration {
+    let model = Instantly { deltas, last: Arc::default() };
+    let session = Session::new(header());
+    let all = rounds_of(store, &session, model, rounds).await;
+    median(all.into_iter().map(|it| it.end).collect())
+}
+
+/// How long one turn took.
+struct Round {
+    whole: Duration,
+    /// Of it, what came behind the model's last piece.
+    end: Duration,
+}
+
+async fn rounds_of(
+    store: &dyn SessionStore,
+    session: &Session,
+    model: Instantly,
+    rounds: usize,
+) -> Vec<Round> {
+    let last = Arc::clone(&model.last);
     let writer = match session.is_empty() {
         true => store.create(session.header()),
         false => store.seed(session),
@@ -79,7 +112,7 @@ async fn turns(
     let plugins = bridle_agent::plugins(Plugins::new());
     let process = Scope::root("process", plugins, TaskSet::new());
     process.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
-    process.provide::<dyn ModelSource>("models", Arc::new(Instantly { deltas })).await;
+    process.provide::<dyn ModelSource>("models", Arc::new(model)).await;
     let scope = process.child("session");
     let seated = Seated { session: session.clone(), writer: writer.unwrap(), updates: sender };
     scope.provide("session", Arc::new(SessionSeat::new(seated))).await;
@@ -92,13 +125,12 @@ async fn turns(
         let id = MessageId::new(format!("prompt-{round}"));
         agent.prompt(id, vec![Content::text("go")]).unwrap();
         while !matches!(updates.recv().await.unwrap(), AgentUpdate::TurnEnded { .. }) {}
-        times.push(begun.elapsed());
+        let end = last.lock().unwrap().map(|at| at.elapsed()).unwrap_or_default();
+        times.push(Round { whole: begun.elapsed(), end });
     }
     process.close().await;
     // The first one creates the log.
-    let mut times = times.split_off(1);
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
+    times.split_off(1)
 }
 
 /// A session of so many events.
@@ -146,6 +178,8 @@ fn route() -> Route {
 #[derive(Clone)]
 struct Instantly {
     deltas: usize,
+    /// When the last of them was taken.
+    last: Arc<Mutex<Option<Instant>>>,
 }
 
 #[async_trait::async_trait]
@@ -171,7 +205,13 @@ impl ModelAdapter for Instantly {
         let text = piece.repeat(self.deltas.max(1));
         let begin = Chunk::BlockStart { index: 0, kind: BlockKind::Text };
         let delta = || Chunk::TextDelta { index: 0, text: piece.to_owned() };
-        let deltas = std::iter::repeat_with(delta).take(self.deltas);
+        let (last, count) = (Arc::clone(&self.last), self.deltas);
+        let deltas = (1..=count).map(move |number| {
+            if number == count {
+                *last.lock().unwrap() = Some(Instant::now());
+            }
+            delta()
+        });
         let end = Chunk::BlockEnd { index: 0, block: Block::Text { text } };
         let chunks =
             [begin].into_iter().chain(deltas).chain([end, Chunk::Stop(StopReason::EndTurn)]);
