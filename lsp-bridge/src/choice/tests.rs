@@ -87,4 +87,12 @@ fn a_language_is_known_by_the_name_of_the_file() {
     assert_eq!(language("fortls", "OLD.F90"), Some("fortran"));
     assert_eq!(language("gopls", "go.mod"), Some("go.mod"));
     assert_eq!(language("r", "a.R"), Some("r"));
+    let files =
+        "command = 'm'\nfiles = { '.ts' = 'a', '.d.ts' = 'b', 'x.ts' = 'c', 'y*.ts' = 'd' }";
+    let mut table = ServerTable::built_in().clone();
+    table.patch("mine", &toml::from_str(files).unwrap()).unwrap();
+    let mine = &table.servers()[0];
+    for (file, language) in [("i.ts", "a"), ("i.d.ts", "b"), ("x.ts", "c"), ("yes.ts", "d")] {
+        assert_eq!(language_of(Path::new(file), mine), Some(language), "{file}");
+    }
 }

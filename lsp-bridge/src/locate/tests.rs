@@ -53,7 +53,13 @@ impl Machine {
         root: &str,
     ) -> Result<Located, Missing> {
         let folders = path.split(':').map(|folder| match folder {
-            "" | "relative" => PathBuf::from(folder),
+            "" => PathBuf::new(),
+            // From where this process is.
+            "relative" => {
+                let cwd = std::env::current_dir().unwrap();
+                let up = cwd.components().skip(1).map(|_| "..").collect::<PathBuf>();
+                up.join(self.at("odd").strip_prefix("/").unwrap())
+            }
             folder => self.at(folder),
         });
         let path = std::env::join_paths(folders).unwrap();
@@ -84,6 +90,8 @@ fn a_program_is_taken_from_the_search_path_in_its_order() {
         Err(Missing::Nowhere("clangd".to_owned()))
     );
     machine.program("more/clangd");
+    // What stands relative to whatever folder is current is nobody's search path.
+    machine.program("odd/clangd");
     let found = machine.locate("clangd", ":relative:bin:home/bin:more").unwrap();
     assert_eq!(found.program, machine.at("more/clangd"));
     assert_eq!(found.initialization, Value::Null);
