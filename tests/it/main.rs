@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod auth;
+mod buffers;
 mod cancels;
 mod choosing;
 mod commands;
