@@ -146,10 +146,15 @@ impl App {
             settings.problems.push(format!("the built-in rows are not valid: {error}"));
             Bundle { process: Vec::new(), session: Vec::new() }
         });
+        let lsp = settings.lsp.clone();
         let settings = Arc::new(CurrentSettings::new(settings));
         let scope = Scope::root("process", plugins::all(), TaskSet::new());
         scope.provide("settings", Arc::clone(&settings)).await;
-        scope.mount(bundle.process).await;
+        scope.provide("lsp-settings", Arc::new(lsp.settings)).await;
+        let is_off = |row: &bridle_compose::Row| !lsp.enabled && row.plugin() == "language-servers";
+        let rows = bundle.process.into_iter();
+        let rows = rows.map(|row| bridle_compose::Row { disabled: is_off(&row), ..row });
+        scope.mount(rows.collect()).await;
         Self { environment, overrides, settings, scope, session_rows: bundle.session }
     }
 

@@ -8,20 +8,46 @@
 // A broken expectation must end a test.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
+mod after_edit;
+mod answer;
+mod ask;
+mod check;
 mod choice;
+mod connection;
 mod definition;
+mod desk;
+mod diagnose;
+mod diagnostic;
+mod documents;
+mod framing;
+mod heard;
+mod introduction;
+mod life;
 mod locate;
+mod log;
+mod nav;
+mod plugin;
+mod position;
 mod probe;
+mod process;
 mod roots;
+mod server;
 mod servers;
 mod settings;
+mod source;
+mod symbol;
+mod symbols;
 mod table;
+mod tool;
+mod uri;
+mod view;
 
 pub use choice::{Choice, language_of, servers_for};
 pub use definition::{
     FileType, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables,
 };
 pub use locate::{Located, Missing, SearchIn, locate};
+pub use plugin::{TOOL_NAMES, plugins};
 pub use probe::{Introduction, probe};
 pub use roots::root_of;
 pub use servers::{Servers, Stage, Standing};

@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use bridle_compose::{Clock, TaskSet};
 use bridle_world::process::Processes;
+use tokio_util::sync::CancellationToken;
 
 use crate::definition::ServerDefinition;
+use crate::life::{Host, Life};
+use crate::locate::Located;
+use crate::log::Log;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +37,17 @@ pub async fn probe(
     clock: Arc<dyn Clock>,
     tasks: TaskSet,
 ) -> Result<Introduction, String> {
-    let _ = (definition, root, processes, clock, tasks);
-    Err("servers cannot be started yet".to_owned())
+    let log = Log::new(None, Arc::clone(&clock), &tasks);
+    let host = Host { processes, clock, tasks, log };
+    let definition = Arc::new(definition.clone());
+    let program = definition.command.first().map(Into::into).unwrap_or_default();
+    let located = Located { program, initialization: definition.initialization.clone() };
+    let life = Life::begin(&definition, &located, root, &host, &CancellationToken::new()).await?;
+    let introduction = Introduction {
+        who: life.who.clone(),
+        encoding: life.encoding.name().to_owned(),
+        abilities: life.abilities(),
+    };
+    life.end().await;
+    Ok(introduction)
 }

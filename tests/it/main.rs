@@ -29,6 +29,7 @@ mod jobs;
 mod kills;
 mod live_output;
 mod load;
+mod lsp;
 mod lsp_commands;
 mod mcp;
 mod models;

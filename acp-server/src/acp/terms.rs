@@ -193,8 +193,10 @@ fn tool_names(value: &Value, notes: &mut Vec<String>) -> Result<Vec<String>, Err
         let other = OTHER_NAMES.iter().find(|(other, _)| *other == small);
         other.map_or(small, |(_, own)| (*own).to_owned())
     });
-    let (mut known, unknown): (Vec<_>, Vec<_>) =
-        own.partition(|name| bridle_toolkit::TOOL_NAMES.contains(&name.as_str()));
+    let (mut known, unknown): (Vec<_>, Vec<_>) = own.partition(|name| {
+        let name = name.as_str();
+        bridle_toolkit::TOOL_NAMES.contains(&name) || bridle_lsp::TOOL_NAMES.contains(&name)
+    });
     known.extend(imported.into_iter().map(imported_tools));
     if !unknown.is_empty() {
         let unknown = text::shorten(&text::visible(&unknown.join(", ")), 200);

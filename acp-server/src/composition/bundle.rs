@@ -49,6 +49,7 @@ pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[
             "folder": settings.sandbox_folder(),
             "writable": settings.sandbox.writable,
         }),
+        "code" => return Row { disabled: !settings.lsp.enabled, ..row },
         "apply_patch" => return Row { disabled: !settings.apply_patch, ..row },
         "terminal" => return Row { disabled: !settings.terminal, ..row },
         "driver" => json!({

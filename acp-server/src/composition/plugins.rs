@@ -31,6 +31,7 @@ pub(super) fn all() -> Plugins {
     let plugins = bridle_model::plugins(plugins);
     let plugins = bridle_agent::plugins(plugins);
     let plugins = bridle_mcp::plugins(plugins);
+    let plugins = bridle_lsp::plugins(plugins);
     bridle_toolkit::plugins(plugins)
 }
 

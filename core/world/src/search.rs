@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub use content::{ContentFound, ContentQuery, Hit, Pattern, search_content};
 pub use names::{NamesFound, NamesQuery, search_names};
+pub use rules::Rules as IgnoreRules;
 pub use survey::{Survey, survey};
 pub use walk::PassedOver;
 

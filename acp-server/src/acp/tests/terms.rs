@@ -217,7 +217,8 @@ async fn the_options_of_acpx_hold_and_last() {
     client.stop(prompt).await;
     let offered = tools(&model);
     assert!(offered.len() > 10);
-    assert!(offered.iter().all(|name| bridle_toolkit::TOOL_NAMES.contains(&name.as_str())));
+    let named = [bridle_toolkit::TOOL_NAMES.as_slice(), &bridle_lsp::TOOL_NAMES].concat();
+    assert!(offered.iter().all(|name| named.contains(&name.as_str())));
     assert!(client.text_of(&session, "agent_message_chunk").contains("no model `nobody`"));
     client.leave().await;
 }

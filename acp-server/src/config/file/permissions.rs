@@ -71,7 +71,8 @@ impl Reader<'_> {
 /// What is wrong with a rule about a tool that there never is. Those of MCP servers come and go.
 fn about_nothing(rule: &Rule) -> Option<String> {
     let name = rule.tool()?;
-    let known: Vec<_> = TOOL_NAMES.into_iter().chain(WITH_SERVERS).collect();
+    let known: Vec<_> =
+        TOOL_NAMES.into_iter().chain(bridle_lsp::TOOL_NAMES).chain(WITH_SERVERS).collect();
     if name.starts_with(IMPORTED) || known.iter().any(|tool| rule.names(tool)) {
         return None;
     }

@@ -19,7 +19,7 @@ const MAX_IGNORE_BYTES: u64 = 1024 * 1024;
 
 /// The ignore files met so far, read on first need.
 #[derive(Default)]
-pub(super) struct Rules {
+pub struct Rules {
     folders: RwLock<HashMap<PathBuf, Chain>>,
 }
 
@@ -35,6 +35,12 @@ struct FolderRules {
 }
 
 impl Rules {
+    /// Whether a file is left out of searches in the folder `root`, which holds it. Blocks.
+    pub fn leaves_out(&self, root: &Path, file: &Path) -> bool {
+        let below = file.ancestors().take_while(|path| *path != root).collect::<Vec<_>>();
+        below.iter().rev().any(|path| self.ignored(path, *path != file))
+    }
+
     /// Whether a path is left out, given that no folder above it is. The nearest folder whose
     /// rules say something decides.
     pub(super) fn ignored(&self, path: &Path, is_folder: bool) -> bool {

@@ -1,0 +1,189 @@
+//! Around the calls that change files: servers that run are told of every change, and what is newly wrong
+//! with an edited file is added to the call's result, where its server runs already.
+//!
+//! Nothing is added that is not known to be of the text after the edit and not to have been there before.
+//! That a file is clean is never said here.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bridle_agent::{
+    Access, Body, Ran, Reading, SessionEvent, ToolFailure, ToolOutcome, ToolPost, ToolRun, Verdict,
+};
+use bridle_compose::{Around, Next, Observer};
+use bridle_session::{Content, EventData, FileBefore, ToolCallId};
+use tokio_util::sync::CancellationToken;
+
+use crate::ask::Completeness;
+use crate::check::row;
+use crate::desk::Desk;
+use crate::diagnose::Report;
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::server::Change;
+
+/// How long it is found out what was wrong before an edit, and again after it.
+const LIMIT: Duration = Duration::from_millis(1_500);
+
+/// The most new errors that are told.
+const MAX_TOLD: usize = 10;
+
+/// The most files of one call that are looked at.
+const MAX_FILES: usize = 5;
+
+/// Hears of what changes files.
+pub(crate) struct AfterEdit {
+    desk: Arc<Desk>,
+    /// What was wrong before the bodies that run, by call.
+    before: Mutex<HashMap<ToolCallId, Vec<Report>>>,
+}
+
+impl AfterEdit {
+    pub(crate) fn new(desk: Arc<Desk>) -> Self {
+        Self { desk, before: Mutex::default() }
+    }
+
+    /// What the servers that run already know of these files.
+    async fn reports(&self, files: &[PathBuf], token: &CancellationToken) -> Vec<Report> {
+        let project = &self.desk.project;
+        let mut asked = Vec::new();
+        for file in files.iter().take(MAX_FILES) {
+            let warm = project.servers.warm_for(file).into_iter();
+            asked.extend(warm.filter(|one| one.server.warm().is_some()).map(|one| (file, one)));
+        }
+        let reports = asked.iter().map(async |(file, one)| {
+            let report = project.diagnose(one, file, LIMIT, token);
+            // A server that has to be started meanwhile is not waited for.
+            tokio::select! {
+                report = report => report.ok(),
+                () = project.servers.host().clock.sleep(LIMIT) => None,
+            }
+        });
+        let reports = futures::future::join_all(reports).await;
+        let is_sure = |report: &Report| report.completeness == Completeness::Complete;
+        reports.into_iter().flatten().filter(is_sure).collect()
+    }
+
+    fn news(&self, before: &[Report], after: &[Report]) -> Option<String> {
+        let mut rows = Vec::new();
+        for now in after {
+            let was = before.iter().find(|was| was.file == now.file && was.who == now.who);
+            let Some(was) = was else { continue };
+            let is_new = |one: &&Diagnostic| {
+                one.severity == Severity::Error
+                    && !was.diagnostics.iter().any(|known| known.says_the_same(one))
+            };
+            let file = self.desk.shown(&now.file);
+            rows.extend(now.diagnostics.iter().filter(is_new).map(|one| row(&file, now, one)));
+        }
+        let count = rows.len();
+        if count == 0 {
+            return None;
+        }
+        let plural = if count == 1 { "error" } else { "errors" };
+        let mut text = format!("[Since this change there are {count} new {plural}:\n");
+        rows.iter().take(MAX_TOLD).for_each(|row| text.push_str(row));
+        if count > MAX_TOLD {
+            text.push_str(&format!("{} more are not shown\n", count - MAX_TOLD));
+        }
+        text.push(']');
+        Some(text)
+    }
+}
+
+fn written(accesses: &[Access]) -> Vec<PathBuf> {
+    let path = |access: &Access| match access {
+        Access::WriteInside(path) | Access::WriteOutside(path) => Some(path.clone()),
+        _ => None,
+    };
+    accesses.iter().filter_map(path).collect()
+}
+
+async fn exists(paths: &[PathBuf]) -> Vec<bool> {
+    let paths = paths.to_vec();
+    let look = move || paths.iter().map(|path| path.exists()).collect();
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+#[async_trait]
+impl Around<ToolRun> for AfterEdit {
+    async fn around(
+        &self,
+        body: Body,
+        next: Next<'_, ToolRun>,
+    ) -> Result<ToolOutcome, ToolFailure> {
+        let files = written(&body.call().accesses);
+        if files.is_empty() {
+            return next.run(body).await;
+        }
+        let (call, token) = (body.call().id.clone(), body.token().clone());
+        let was_there = exists(&files).await;
+        if self.desk.project.servers.settings().after_edit {
+            let there: Vec<_> = files
+                .iter()
+                .zip(&was_there)
+                .filter(|(_, there)| **there)
+                .map(|(file, _)| file.clone())
+                .collect();
+            let reports = self.reports(&there, &token).await;
+            if !reports.is_empty() {
+                self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(call, reports);
+            }
+        }
+        let outcome = next.run(body).await;
+        let is_there = exists(&files).await;
+        for ((file, was), is) in files.iter().zip(was_there).zip(is_there) {
+            let change = match (was, is) {
+                (false, true) => Change::Created,
+                (true, false) => Change::Deleted,
+                _ => Change::Changed,
+            };
+            self.desk.project.servers.file_changed(file, change);
+            if outcome.is_ok() {
+                self.desk.changed(file);
+            }
+        }
+        outcome
+    }
+}
+
+#[async_trait]
+impl Around<ToolPost> for AfterEdit {
+    async fn around(&self, ran: Arc<Ran>, next: Next<'_, ToolPost>) -> Verdict {
+        let before = {
+            let mut all = self.before.lock().unwrap_or_else(PoisonError::into_inner);
+            all.remove(&ran.call.id)
+        };
+        let verdict = next.run(Arc::clone(&ran)).await;
+        let Some(before) = before.filter(|_| ran.outcome.is_ok()) else { return verdict };
+        let files = written(&ran.call.accesses);
+        let after = self.reports(&files, &CancellationToken::new()).await;
+        let Some(news) = self.news(&before, &after) else { return verdict };
+        let reading = match verdict.reading {
+            Reading::Unchanged => ran.content.clone(),
+            Reading::Content(content) => content,
+            other => return Verdict { reading: other, ..verdict },
+        };
+        let content = reading.into_iter().chain([Content::text(news)]).collect();
+        Verdict { reading: Reading::Content(content), ..verdict }
+    }
+}
+
+/// Hears of what commands have changed.
+impl Observer<SessionEvent> for AfterEdit {
+    fn observe(&self, event: &SessionEvent) {
+        let EventData::FileKept(kept) = &event.event.data else { return };
+        let path: &Path = &kept.path;
+        let change = match (&kept.before, &kept.left) {
+            (FileBefore::Absent, Some(_)) => Change::Created,
+            (_, Some(_)) => Change::Changed,
+            // A tool is about to change it; what becomes of it is seen where it runs.
+            (_, None) if path.exists() => return,
+            (_, None) => Change::Deleted,
+        };
+        self.desk.project.servers.file_changed(path, change);
+        self.desk.changed(path);
+    }
+}

@@ -1,0 +1,70 @@
+//! One problem in a file, as a server reports it.
+
+use serde_json::Value;
+
+use crate::position::Range;
+
+/// How bad a problem is, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    Error,
+    Warning,
+    Information,
+    Hint,
+}
+
+impl Severity {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Information => "information",
+            Self::Hint => "hint",
+        }
+    }
+}
+
+/// A problem in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Diagnostic {
+    pub(crate) range: Range,
+    pub(crate) severity: Severity,
+    pub(crate) message: String,
+    pub(crate) code: Option<String>,
+    pub(crate) source: Option<String>,
+}
+
+impl Diagnostic {
+    /// Reads one; `None` for what has no place or says nothing.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        let message = value.get("message")?;
+        let message = message.as_str().or_else(|| message.get("value")?.as_str())?;
+        let text = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        Some(Self {
+            range: Range::of(value.get("range")?)?,
+            // One without says no less than one with.
+            severity: match value.get("severity").and_then(Value::as_u64) {
+                Some(2) => Severity::Warning,
+                Some(3) => Severity::Information,
+                Some(4) => Severity::Hint,
+                _ => Severity::Error,
+            },
+            message: message.to_owned(),
+            code: value.get("code").and_then(|code| match code {
+                Value::Object(code) => code.get("value").and_then(text),
+                code => text(code),
+            }),
+            source: value.get("source").and_then(text),
+        })
+    }
+
+    /// Whether both say the same, wherever: an edit above it moves a problem.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (&self.message, &self.code, &self.source) == (&other.message, &other.code, &other.source)
+            && self.severity == other.severity
+    }
+}

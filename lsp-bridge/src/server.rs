@@ -1,0 +1,363 @@
+//! A server over all its lives: asleep until it is wanted, shared by everybody who asks, ended when nobody
+//! does, started again when it is lost, given up when that happens too often.
+//!
+//! A task of its own does that ([`Server::run`]); everybody else looks at the state. So there is never more
+//! than one process for one project, also while one ends and the next is wanted.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::connection::NoAnswer;
+use crate::definition::ServerDefinition;
+use crate::heard::Readiness;
+use crate::life::{Host, Life};
+use crate::locate::Located;
+use crate::servers::{Stage, Standing};
+use crate::uri::uri_of;
+
+/// How often it may be lost within [`WINDOW`] before it is given up.
+const MAX_LOSSES: usize = 4;
+
+/// For how long a loss counts.
+const WINDOW: Duration = Duration::from_secs(300);
+
+/// The pause after the second loss; each next one is twice as long. After the first there is none.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// One server for one project.
+pub(crate) struct Server {
+    pub(crate) definition: Arc<ServerDefinition>,
+    pub(crate) root: PathBuf,
+    /// Where its program was when it was looked for last.
+    located: Mutex<Located>,
+    host: Host,
+    idle_limit: Duration,
+    state: watch::Sender<State>,
+    /// Somebody wants it while it does not run.
+    wanted: watch::Sender<bool>,
+    /// It is to end although it works: another one needs its place, or it is broken.
+    retired: Notify,
+    uses: AtomicUsize,
+    used: Mutex<SystemTime>,
+    /// Files that have changed and of which it was not told yet.
+    changes: Mutex<BTreeMap<PathBuf, Change>>,
+    changed: Notify,
+}
+
+/// What happened to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Created = 1,
+    Changed = 2,
+    Deleted = 3,
+}
+
+/// How a server stands.
+#[derive(Clone)]
+enum State {
+    /// It was not wanted yet, or for a long time.
+    Asleep,
+    Starting,
+    Ready(Arc<Life>),
+    /// What is left of it is being ended.
+    Ending,
+    /// It was lost; it may be started again soon.
+    Pausing(String),
+    /// It was lost too often.
+    Failed(String),
+    Closed,
+}
+
+/// A server that is being used. It is not ended for being idle meanwhile.
+pub(crate) struct Use {
+    pub(crate) life: Arc<Life>,
+    server: Arc<Server>,
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        *lock(&self.server.used) = self.server.host.clock.now();
+        self.server.uses.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Why a life is over.
+enum Over {
+    Idle,
+    Lost(String),
+    Closing,
+}
+
+impl Server {
+    pub(crate) fn new(
+        definition: Arc<ServerDefinition>,
+        root: PathBuf,
+        located: Located,
+        host: Host,
+        idle_limit: Duration,
+    ) -> Self {
+        let now = host.clock.now();
+        Self {
+            definition,
+            root,
+            located: Mutex::new(located),
+            host,
+            idle_limit,
+            state: watch::Sender::new(State::Asleep),
+            wanted: watch::Sender::new(false),
+            retired: Notify::new(),
+            uses: AtomicUsize::new(0),
+            used: Mutex::new(now),
+            changes: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(crate) fn located(&self, located: Located) {
+        *lock(&self.located) = located;
+    }
+
+    /// It is to be started, unless it runs. Takes its place at once.
+    pub(crate) fn want(&self) {
+        self.state.send_if_modified(|state| {
+            let rests = matches!(state, State::Asleep);
+            if rests {
+                *state = State::Starting;
+            }
+            rests
+        });
+        self.wanted.send_replace(true);
+    }
+
+    /// The server, started if it does not run.
+    ///
+    /// # Errors
+    /// Why it cannot be used, for the model.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the start goes on.
+    pub(crate) async fn wake(self: &Arc<Self>) -> Result<Use, String> {
+        let mut states = self.state.subscribe();
+        let mut woken = false;
+        loop {
+            let state = states.borrow_and_update().clone();
+            match state {
+                State::Ready(life) if !life.has_ended() => return Ok(self.use_of(life)),
+                State::Closed => return Err("the program is about to end".to_owned()),
+                State::Failed(why) => return Err(why),
+                State::Pausing(why) if woken => return Err(why),
+                State::Asleep | State::Pausing(_) => {
+                    woken = true;
+                    self.wanted.send_replace(true);
+                }
+                State::Starting => woken = true,
+                State::Ready(_) | State::Ending => {}
+            }
+            if states.changed().await.is_err() {
+                return Err("the program is about to end".to_owned());
+            }
+        }
+    }
+
+    /// The server, if it answers already.
+    pub(crate) fn warm(self: &Arc<Self>) -> Option<Use> {
+        match &*self.state.borrow() {
+            State::Ready(life) if !life.has_ended() => Some(self.use_of(Arc::clone(life))),
+            _ => None,
+        }
+    }
+
+    fn use_of(self: &Arc<Self>, life: Arc<Life>) -> Use {
+        self.uses.fetch_add(1, Ordering::Relaxed);
+        Use { life, server: Arc::clone(self) }
+    }
+
+    /// Since when nobody uses it; `None` while somebody does, or when it does not run.
+    pub(crate) fn idle_since(&self) -> Option<SystemTime> {
+        let runs = matches!(*self.state.borrow(), State::Ready(_));
+        (runs && self.uses.load(Ordering::Relaxed) == 0).then(|| *lock(&self.used))
+    }
+
+    /// Whether it has a process.
+    pub(crate) fn runs(&self) -> bool {
+        matches!(*self.state.borrow(), State::Starting | State::Ready(_) | State::Ending)
+    }
+
+    /// Ends it, whoever uses it, and waits for that. The next one who wants it has it started again.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: it ends all the same.
+    pub(crate) async fn retire(&self) {
+        let mut states = self.state.subscribe();
+        let alive = |state: &State| matches!(state, State::Ready(life) if !life.has_ended());
+        if alive(&states.borrow_and_update()) {
+            self.retired.notify_one();
+        }
+        // The sender lives as long as this.
+        let ended = |state: &State| !matches!(state, State::Ready(_) | State::Ending);
+        states.wait_for(ended).await.ok();
+    }
+
+    /// A file has changed. The server hears of it soon, and before the next question.
+    pub(crate) fn file_changed(&self, path: &Path, change: Change) {
+        if !path.starts_with(&self.root) || !self.runs() {
+            return;
+        }
+        lock(&self.changes).insert(path.to_owned(), change);
+        self.changed.notify_one();
+    }
+
+    /// Tells the server of the files that have changed.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Gone`].
+    pub(crate) async fn tell_changes(&self, life: &Life) -> Result<(), NoAnswer> {
+        let changes = std::mem::take(&mut *lock(&self.changes));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let told = |(path, change): (&PathBuf, &Change)| -> Value {
+            json!({"uri": uri_of(path), "type": *change as u8})
+        };
+        life.files_changed(changes.iter().map(told).collect()).await
+    }
+
+    /// How it stands, for a person; `None` where it was never wanted.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        let (stage, detail) = match &*self.state.borrow() {
+            State::Asleep => (Stage::Stopped, String::new()),
+            State::Starting => (Stage::Starting, String::new()),
+            State::Ready(life) => match life.readiness() {
+                Readiness::Loading(what) => (Stage::Loading, format!("{}; {what}", life.who)),
+                Readiness::Sick(why) => (Stage::Failed, format!("{} says: {why}", life.who)),
+                Readiness::Ready | Readiness::Young => (Stage::Ready, life.who.clone()),
+            },
+            State::Ending => (Stage::Stopped, "it is being ended".to_owned()),
+            State::Pausing(why) | State::Failed(why) => (Stage::Failed, why.clone()),
+            State::Closed => return None,
+        };
+        let (server, root) = (self.definition.name.clone(), self.root.clone());
+        Some(Standing { server, root, stage, detail })
+    }
+
+    /// Runs it whenever it is wanted until `closing` is cancelled.
+    pub(crate) async fn run(self: Arc<Self>, closing: CancellationToken) {
+        let mut losses = VecDeque::new();
+        let mut wanted = self.wanted.subscribe();
+        loop {
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => break,
+                _ = wanted.wait_for(|wanted| *wanted) => {}
+            }
+            match self.live(&closing).await {
+                Over::Closing => break,
+                Over::Idle => self.rest(State::Asleep),
+                Over::Lost(why) => {
+                    tracing::warn!(
+                        server = self.definition.name,
+                        why,
+                        "a language server was lost"
+                    );
+                    self.host.log.say(&self.definition.name, &format!("it was lost: {why}"));
+                    let pause = self.lost(&mut losses, why);
+                    tokio::select! {
+                        () = closing.cancelled() => break,
+                        () = self.host.clock.sleep(pause) => {}
+                    }
+                    // Whoever wanted it in the pause wants it still.
+                    self.state.send_replace(State::Asleep);
+                }
+            }
+        }
+        self.state.send_replace(State::Closed);
+    }
+
+    /// Whatever was wanted before is settled.
+    fn rest(&self, state: State) {
+        self.wanted.send_replace(false);
+        self.state.send_replace(state);
+    }
+
+    /// Takes note of a loss; how long to wait until the next start.
+    fn lost(&self, losses: &mut VecDeque<SystemTime>, why: String) -> Duration {
+        let now = self.host.clock.now();
+        let age = |loss: &SystemTime| now.duration_since(*loss).unwrap_or_default();
+        losses.push_back(now);
+        losses.retain(|loss| age(loss) < WINDOW);
+        if losses.len() < MAX_LOSSES {
+            self.rest(State::Pausing(why));
+            return match u32::try_from(losses.len()).unwrap_or_default().checked_sub(2) {
+                Some(times) => PAUSE.saturating_mul(1 << times),
+                None => Duration::ZERO,
+            };
+        }
+        let times = losses.len();
+        self.rest(State::Failed(format!("it was lost {times} times in a short while; {why}")));
+        losses.front().map_or(WINDOW, |first| WINDOW.saturating_sub(age(first)))
+    }
+
+    /// One life of it; why it is over.
+    async fn live(self: &Arc<Self>, closing: &CancellationToken) -> Over {
+        self.rest(State::Starting);
+        // Whoever wanted the last life to end has nothing against this one.
+        self.retired.notified().now_or_never();
+        // What changed before is on the disk.
+        lock(&self.changes).clear();
+        let located = lock(&self.located).clone();
+        let begun = Life::begin(&self.definition, &located, &self.root, &self.host, closing).await;
+        let life = match begun {
+            Ok(life) => Arc::new(life),
+            Err(_) if closing.is_cancelled() => return Over::Closing,
+            Err(why) => return Over::Lost(why),
+        };
+        *lock(&self.used) = self.host.clock.now();
+        self.state.send_replace(State::Ready(Arc::clone(&life)));
+        let over = self.until_over(&life, closing).await;
+        self.state.send_replace(State::Ending);
+        let how = life.end().await;
+        match over {
+            Over::Lost(_) if life.is_broken() => {
+                Over::Lost("it answered with internal errors".to_owned())
+            }
+            Over::Lost(_) => Over::Lost(how),
+            over => over,
+        }
+    }
+
+    async fn until_over(&self, life: &Life, closing: &CancellationToken) -> Over {
+        loop {
+            let idle = self.host.clock.now().duration_since(*lock(&self.used)).unwrap_or_default();
+            let uses = self.uses.load(Ordering::Relaxed);
+            if uses == 0 && idle >= self.idle_limit {
+                return Over::Idle;
+            }
+            let left = if uses == 0 { self.idle_limit - idle } else { self.idle_limit };
+            tokio::select! {
+                biased;
+                () = closing.cancelled() => return Over::Closing,
+                () = life.ended() => return Over::Lost(String::new()),
+                () = self.retired.notified() => {
+                    return if life.is_broken() { Over::Lost(String::new()) } else { Over::Idle };
+                }
+                () = self.changed.notified() => {
+                    // Should it be gone, that is seen above.
+                    self.tell_changes(life).await.ok();
+                }
+                () = self.host.clock.sleep(left) => {}
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,231 @@
+//! What is said to a server and what it is answered, on the wire.
+
+use super::*;
+
+/// L32, L33: whatever a server asks is answered, before and after it has introduced itself.
+#[tokio::test]
+async fn a_server_that_asks_before_it_answers_is_answered() {
+    let items = json!({"items": [{"section": "toy.deep"}, {"section": "none"}, {"section": ""}]});
+    let registered =
+        json!({"registrations": [{"id": "r", "method": "workspace/didChangeWatchedFiles"}]});
+    let script = json!({"rules": [{"on": "initialize", "do": [
+        {"request": ["progress", "window/workDoneProgress/create", {"token": 1}]},
+        {"request": [7, "workspace/configuration", items]},
+        {"request": ["register", "client/registerCapability", registered]},
+        {"request": ["folders", "workspace/workspaceFolders", null]},
+        {"request": ["ask", "window/showMessageRequest", {"type": 1, "message": "?"}]},
+        {"request": ["edit", "workspace/applyEdit", {"edit": {}}]},
+        {"request": ["odd", "no/such", {}]},
+        "good",
+    ]}]});
+    let own = "settings.toy.deep.value = 3";
+    let mut it = Code::with(script, &[("main.toy", MAIN)], "", own).await;
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("No definitions (confirmed by toy)"), "{result}");
+    let answers = it.answers();
+    let result = |id: &str| answers[id]["result"].clone();
+    assert_eq!(result("7"), json!([{"value": 3}, null, {"toy": {"deep": {"value": 3}}}]));
+    assert_eq!(result("\"edit\"")["applied"], false);
+    assert_eq!(result("\"folders\"").as_array().unwrap().len(), 1);
+    assert_eq!(answers["\"odd\""]["error"]["code"], -32601);
+    for id in ["\"progress\"", "\"register\"", "\"ask\""] {
+        assert!(answers[id].get("result").is_some_and(Value::is_null), "{id}");
+    }
+    let heard = &it.heard("initialize")[0]["params"];
+    assert_eq!(heard["processId"], it.client.pid(), "the watchdog of a server watches us");
+    it.finish().await;
+}
+
+/// L30: a server cannot change a file.
+#[tokio::test]
+async fn an_edit_that_a_server_wants_is_refused() {
+    let edit = json!({"changes": {"ROOT/main.toy": [{"newText": "x", "range": {
+        "start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}}]}});
+    let script = json!({"rules": [{"on": "textDocument/hover", "do": [
+        {"request": ["edit", "workspace/applyEdit", {"edit": edit}]}, "good"]}]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let before = tree(&it.scene.place);
+    it.nav("hover", "main.toy", 1, "main").await;
+    it.nav("references", "main.toy", 1, "main").await;
+    assert_eq!(it.answers()["\"edit\""]["result"]["applied"], false);
+    assert_eq!(tree(&it.scene.place), before);
+    assert_eq!(it.heard("workspace/executeCommand").len(), 0);
+    it.finish().await;
+}
+
+/// L34: what a server prints beside its frames costs nothing.
+#[tokio::test]
+async fn noise_beside_frames_is_skipped() {
+    let mut it = Code::new(json!({"noise": true}), &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("3 references"), "{result}");
+    it.finish().await;
+}
+
+/// L35: a server that writes before it reads is no deadlock.
+#[tokio::test]
+async fn a_server_that_writes_megabytes_before_it_reads_goes_on() {
+    let script = json!({"rules": [
+        {"on": "initialized", "do": [{"write": 4 << 20}]},
+        {"on": "textDocument/didOpen", "do": [{"write": 1 << 20}]},
+    ]});
+    let large = format!("{MAIN}{}\n", "x".repeat(200 << 10));
+    let names: Vec<_> = (0..6).map(|number| format!("f{number}.toy")).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), large.as_str())).collect();
+    let mut it = Code::new(script, &files).await;
+    let ask = |name: &String| json!({"op": "hover", "path": name, "line": 1, "symbol": "main"});
+    let calls: Vec<_> = names.iter().map(|name| ("code_nav", ask(name))).collect();
+    let result = it.calls(&calls).await;
+    assert_eq!(result.matches("def main").count(), 6, "{result}");
+    it.finish().await;
+}
+
+/// L21: an answer without end becomes one that a model can read.
+#[tokio::test]
+async fn a_flood_is_cut_and_counted() {
+    let at = |line: usize| {
+        json!({"uri": "ROOT/main.toy", "range": {
+        "start": {"line": line, "character": 0}, "end": {"line": line, "character": 1}}})
+    };
+    let many: Vec<_> = (0..50_000).map(at).collect();
+    let script = json!({"rules": [
+        {"on": "textDocument/references", "do": [{"reply": many}]},
+        {"on": "textDocument/hover", "nth": 1, "do": [{"big": 5 << 20}]},
+        {"on": "textDocument/hover", "nth": 2, "do": [{"big": 17 << 20}]},
+    ]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("50000 references in 1 file"), "{result}");
+    assert!(
+        result.contains("49900 more are not shown (offset 100 goes on): main.toy (49900)"),
+        "{result}"
+    );
+    assert!(result.len() < 17_000, "{}", result.len());
+    let result = it.nav("hover", "main.toy", 2, "area").await;
+    assert!(result.contains("more bytes are not shown"), "{result}");
+    assert!(result.len() < 6_000, "{}", result.len());
+    let result = it.nav("hover", "main.toy", 2, "area").await;
+    assert!(result.contains("longer than 16 MiB"), "{result}");
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains("def main"), "{result}");
+    it.finish().await;
+}
+
+/// L22: a server that does not answer one question answers another, and hears when nobody waits.
+#[tokio::test]
+async fn a_question_without_an_answer_holds_up_no_other() {
+    let script = json!({"rules": [{"on": "textDocument/references", "do": []}]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let ask = |op: &str| json!({"op": op, "path": "main.toy", "line": 1, "symbol": "main"});
+    let answer =
+        Answer::new().tool_call("code_nav", ask("references")).tool_call("code_nav", ask("hover"));
+    it.scene.model.push(answer);
+    let turn = it.client.begin_prompt(&it.session, "go").await;
+    it.scene.place.appears("heard.textDocument-hover.1").await;
+    it.scene.place.appears("heard.textDocument-references.1").await;
+    it.client.cancel(&it.session).await;
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "cancelled");
+    it.scene.place.appears("heard.--cancelRequest.1").await;
+    it.client.finish(&it.scene.place).await;
+}
+
+/// L17: positions are counted as was agreed on, in both directions.
+#[tokio::test]
+async fn positions_are_counted_as_was_agreed_on() {
+    for (encoding, column) in [("utf-8", 18), ("utf-16", 12), ("utf-32", 10), ("", 12)] {
+        let mut script = json!({"initialize": {"capabilities": {"positionEncoding": encoding}}});
+        if encoding.is_empty() {
+            script = json!({});
+        }
+        let text = "def tótal\n\"𝒳𝒳é\" ; é tótal(1)\n";
+        let mut it = Code::new(script, &[("a.toy", text)]).await;
+        let result = it.nav("references", "a.toy", 2, "tótal").await;
+        assert!(result.contains("2 references in 1 file"), "{encoding}: {result}");
+        let asked = &it.heard("textDocument/references")[0]["params"]["position"];
+        assert_eq!(*asked, json!({"line": 1, "character": column}), "{encoding}");
+        // The change that follows has to have the right end.
+        it.scene.place.write("a.toy", format!("{text}def \u{1d4b3}"));
+        it.nav("references", "a.toy", 1, "tótal").await;
+        let arguments = json!({
+            "op": "rename_preview", "path": "a.toy", "line": 2, "symbol": "tótal", "new_name": "s",
+        });
+        let result = it.call("code_nav", arguments).await;
+        assert!(result.contains("+ 2: \\\"𝒳𝒳é\\\" ; é s(1)"), "{encoding}: {result}");
+        it.finish().await;
+    }
+}
+
+/// L42: line ends, marks and tabs shift nothing.
+#[tokio::test]
+async fn line_ends_and_byte_order_marks_shift_nothing() {
+    let text = "\u{feff}def one\r\n\tone() one()\rdef two\n\n\ttwo()";
+    let mut it = Code::new(json!({}), &[("a.toy", text)]).await;
+    let result = it.nav("references", "a.toy", 2, "one#2").await;
+    assert!(result.contains("3 references"), "{result}");
+    assert!(
+        result.contains("a.toy:1: def one") && result.contains("a.toy:2: one() one()"),
+        "{result}"
+    );
+    let result = it.nav("definition", "a.toy", 5, "two").await;
+    assert!(result.contains("a.toy:3: def two"), "{result}");
+    let opened = &it.heard("textDocument/didOpen")[0]["params"]["textDocument"]["text"];
+    assert!(opened.as_str().unwrap().starts_with("def one\r\n"), "{opened}");
+    it.scene.place.write("a.toy", "def one\r\n\tone()\r\n");
+    let result = it.nav("references", "a.toy", 2, "one").await;
+    assert!(result.contains("2 references"), "{result}");
+    it.finish().await;
+}
+
+/// L19: a file is the same however its address is spelled.
+#[tokio::test]
+async fn addresses_are_compared_decoded() {
+    let script = json!({"push": true});
+    let name = "a (b) [é]%#+.toy";
+    let mut it = Code::new(script, &[(name, "def one\nundefined two\n")]).await;
+    let result = it.check(name).await;
+    assert!(result.contains("two is undefined [toy 7]"), "{result}");
+    let result = it.nav("definition", name, 1, "one").await;
+    assert!(result.contains(&format!("{name}:1: def one")), "{result}");
+    it.finish().await;
+}
+
+/// L20: a file behind a link is the file.
+#[tokio::test]
+async fn a_file_behind_a_link_is_the_file() {
+    let mut it = Code::new(json!({}), &[("src/main.toy", MAIN)]).await;
+    let workspace = it.scene.place.workspace();
+    fs_err::os::unix::fs::symlink(workspace.join("src"), workspace.join("link")).unwrap();
+    it.nav("references", "src/main.toy", 2, "area").await;
+    let result = it.nav("references", "link/main.toy", 2, "area").await;
+    assert!(result.contains("3 references in 1 file"), "{result}");
+    assert_eq!(it.heard("textDocument/didOpen").len(), 1);
+    it.finish().await;
+}
+
+/// L38: what ignore files leave out is counted, and what is elsewhere is marked.
+#[tokio::test]
+async fn ignored_files_are_counted_and_foreign_ones_marked() {
+    let at = |uri: &str| {
+        json!({"uri": uri, "range": {
+        "start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}}})
+    };
+    let found =
+        [at("ROOT/main.toy"), at("ROOT/out/made.toy"), at("file:///etc/hostname"), at("jdt://x")];
+    let script = json!({"rules": [{"on": "textDocument/references", "do": [{"reply": found}]}]});
+    let files = [
+        ("main.toy", MAIN),
+        ("out/made.toy", "made"),
+        (".gitignore", "out/\n"),
+        (".git/HEAD", "x"),
+    ];
+    let mut it = Code::new(script, &files).await;
+    let result = it.nav("references", "main.toy", 1, "main").await;
+    assert!(
+        result.contains("2 references in 2 files (toy, complete; 1 more are in no file)"),
+        "{result}"
+    );
+    assert!(result.contains("/etc/hostname:1 (external)"), "{result}");
+    assert!(result.contains("1 more in files that ignore files leave out"), "{result}");
+    assert!(!result.contains("made.toy"), "{result}");
+    it.finish().await;
+}

@@ -1,0 +1,118 @@
+//! Servers that do not know the project yet, or never will: "unknown" is not "none".
+
+use super::*;
+
+fn progress(token: &str, kind: &str) -> Value {
+    json!({"notify": ["$/progress", {"token": token, "value": {"kind": kind, "title": "Indexing"}}]})
+}
+
+fn references(count: usize) -> Value {
+    let at = |line: usize| {
+        json!({"uri": "ROOT/main.toy", "range": {
+        "start": {"line": line, "character": 0}, "end": {"line": line, "character": 1}}})
+    };
+    json!({"reply": (0..count).map(at).collect::<Vec<_>>()})
+}
+
+/// L25: what a server finds while it loads is not taken for all.
+#[tokio::test]
+async fn a_part_of_the_truth_is_not_taken_for_all_of_it() {
+    let script = json!({"rules": [
+        {"on": "initialized", "do": [progress("p", "begin")]},
+        {"on": "textDocument/references", "nth": 1, "do": [references(1)]},
+        {"on": "textDocument/references", "nth": 2, "do": [references(1)]},
+        {"on": "textDocument/references", "nth": 3, "do": [references(2), progress("p", "end")]},
+        {"on": "textDocument/references", "do": [references(3)]},
+    ]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 1, "main").await;
+    assert!(result.contains("3 references in 1 file (toy, complete)"), "{result}");
+    it.finish().await;
+}
+
+/// L25: nothing yet, from a server that never gets ready, is not nothing.
+#[tokio::test]
+async fn nothing_from_a_server_that_loads_for_ever_is_unknown() {
+    let script = json!({"rules": [
+        {"on": "initialized", "do": [progress("p", "begin")]},
+        {"on": "textDocument/references", "do": [{"reply": []}]},
+    ]});
+    let own = "start_timeout_s = 1";
+    let mut it = Code::with(script, &[("main.toy", MAIN)], "", own).await;
+    let result = it.nav("references", "main.toy", 1, "main").await;
+    assert!(result.contains("No references yet: toy is still loading (Indexing)"), "{result}");
+    assert!(result.contains("Whether there are any is unknown"), "{result}");
+    it.finish().await;
+}
+
+/// An empty answer of a server that has just been started is asked again.
+#[tokio::test]
+async fn an_empty_first_answer_is_not_believed_at_once() {
+    let script =
+        json!({"rules": [{"on": "textDocument/definition", "nth": 1, "do": [{"reply": null}]}]});
+    let mut it = Code::new(script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("area.toy:1: def area"), "{result}");
+    it.finish().await;
+}
+
+/// L26: a server that says it is done and dies has not answered.
+#[tokio::test]
+async fn a_server_that_ends_its_progress_by_dying_has_not_answered() {
+    let script = json!({"rules": [
+        {"on": "initialized", "nth": 1, "do": [progress("p", "begin")]},
+        {"on": "textDocument/references", "nth": 1, "do": [
+            {"reply": []}, progress("p", "end"), {"stderr": "out of memory"}, {"exit": 134}]},
+    ]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("3 references in 1 file (toy, complete"), "{result}");
+    assert_eq!(it.heard("started").len(), 2);
+    it.finish().await;
+}
+
+/// L27: a server that says it failed is quoted.
+#[tokio::test]
+async fn a_server_that_says_it_failed_is_not_relied_on() {
+    let status = json!({"health": "error", "quiescent": true, "message": "no toolchain `x`"});
+    let script = json!({"rules": [
+        {"on": "initialized", "do": [{"notify": ["experimental/serverStatus", status]}]},
+        {"on": "textDocument/definition", "do": [{"reply": []}]},
+    ]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("the server says that it failed: no toolchain `x`"), "{result}");
+    it.finish().await;
+}
+
+/// L24: what a change overtook is asked again, but not for ever.
+#[tokio::test]
+async fn a_question_that_a_change_overtook_is_asked_again() {
+    let modified = json!([{"error": [-32801, "content modified"]}]);
+    let rules: Vec<_> = (1..=3)
+        .map(|nth| json!({"on": "textDocument/references", "nth": nth, "do": modified}))
+        .chain([json!({"on": "textDocument/hover", "do": [{"error": [-32800, "cancelled"]}]})])
+        .collect();
+    let mut it = Code::new(json!({"rules": rules}), &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("3 references"), "{result}");
+    let result = it.nav("hover", "main.toy", 2, "area").await;
+    assert!(result.contains("the files changed again and again"), "{result}");
+    assert_eq!(it.heard("textDocument/hover").len(), 6);
+    it.finish().await;
+}
+
+/// What a server does not have is told from what there is not.
+#[tokio::test]
+async fn what_a_server_does_not_have_is_told_as_that() {
+    let capabilities = json!({"implementationProvider": false});
+    let script = json!({"initialize": {"capabilities": capabilities}, "rules": [
+        {"on": "textDocument/typeDefinition", "do": [{"error": [-32601, "no"]}]}]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    for op in ["implementations", "type_definition", "type_definition"] {
+        let result = it.nav(op, "main.toy", 2, "area").await;
+        assert!(result.contains("toy does not support this"), "{op}: {result}");
+    }
+    assert_eq!(it.heard("textDocument/typeDefinition").len(), 1);
+    it.finish().await;
+}
