@@ -49,6 +49,27 @@ fn every_window_of_a_turn_has_its_tests() {
     assert!(rows.len() > 20 && wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// What the page of the sandbox says that it is shown by.
+#[test]
+fn every_test_and_try_that_the_page_of_the_sandbox_names_exists() {
+    let page = text("docs/sandbox.md").unwrap();
+    let functions = test_functions();
+    let tries = text("core/world/tests/it/confined/escapes.rs").unwrap();
+    let is_name = |name: &&str| {
+        let plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == ':';
+        name.matches('_').count() > 1 && name.chars().all(plain)
+    };
+    let names: Vec<&str> = page.split('`').skip(1).step_by(2).filter(is_name).collect();
+    let last = |name: &str| name.rsplit("::").next().unwrap_or_default().to_owned();
+    let mut wrong: Vec<&str> =
+        names.iter().copied().filter(|name| !functions.contains(&last(name))).collect();
+    // `"network"` is what is told.
+    let quoted = page.split('"').skip(1).step_by(2).filter(|name| *name != "network");
+    let quoted: Vec<&str> = quoted.collect();
+    wrong.extend(quoted.iter().filter(|name| !tries.contains(&format!("\"{name}\""))));
+    assert!(names.len() > 20 && quoted.len() > 20 && wrong.is_empty(), "{wrong:#?}");
+}
+
 /// `| B001 | symptom | tests |` as id and tests.
 fn row(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("| ")?.split_once(" | ")?;

@@ -5,7 +5,7 @@
 use std::net::TcpListener;
 
 use bridle_model_server::{Answer, Script};
-use bridle_tests::{Client, Launch, Permission, descendants};
+use bridle_tests::{Client, DEADLINE, Launch, Permission, descendants, wait_until_gone};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -440,6 +440,12 @@ async fn nothing_is_left_in_the_workspace_when_everything_is_killed() {
         }
     }
     client.wait().await;
+    // Who is about to end still holds the record of what stands there.
+    tokio::task::spawn_blocking(move || {
+        assert!(tree.iter().all(|process| wait_until_gone(process, DEADLINE)));
+    })
+    .await
+    .unwrap();
     assert!(scene.place.workspace().join(".vscode").is_dir(), "nobody was left to remove it");
     let again = scene.client().await;
     again.finish(&scene.place).await;

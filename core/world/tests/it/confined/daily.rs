@@ -79,6 +79,21 @@ fn pip_installs_and_python_forks() {
 }
 
 #[test]
+fn go_builds_and_tests_with_a_module_beside() {
+    works(
+        "go",
+        "mkdir dep; printf 'module example.com/dep\\n\\ngo 1.18\\n' >dep/go.mod; \
+         printf 'package dep\\n\\nfunc One() int { return 1 }\\n' >dep/dep.go; \
+         printf 'module p\\n\\ngo 1.18\\n\\nrequire example.com/dep v0.0.0\\n\\n\
+         replace example.com/dep => ./dep\\n' >go.mod; \
+         printf 'package p\\n\\nimport (\\n\\t\"testing\"\\n\\n\\t\"example.com/dep\"\\n)\\n\\n\
+         func TestOne(t *testing.T) {\\n\\tif dep.One() != 1 {\\n\\t\\tt.Fail()\\n\\t}\\n}\\n' >p_test.go",
+        "export GOPROXY=off GOTOOLCHAIN=local GOCACHE=$TMPDIR/cache GOPATH=$TMPDIR/path; \
+         go vet ./... && go test ./...",
+    );
+}
+
+#[test]
 fn make_runs_a_compiler() {
     works(
         "make",
