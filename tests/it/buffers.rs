@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::scene::Scene;
 
+/// B005: what a session needs to begin is read from the disk, before the editor knows of the session.
 /// B055, B056: what a command changed is what is edited, and the disk is asked, never the editor, whose
 /// text may be older or not saved. Nothing is written into what the editor holds.
 #[tokio::test]
@@ -25,9 +26,12 @@ async fn the_disk_is_read_and_written_whatever_the_editor_holds() {
     let files = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
     let hello = json!({"protocolVersion": 1, "clientCapabilities": files});
     client.request("initialize", hello).await.ok();
+    scene.place.write("AGENTS.md", "Be brief.\n");
     let session = client.new_session(&scene.place).await;
     assert_eq!(client.prompt(&session, "go").await.stop_reason(), "end_turn");
     assert_eq!(scene.place.read("f"), "three\nfour\n");
+    let asked = scene.requests()[0].to_string();
+    assert!(asked.contains("Be brief."), "{asked}");
     let trace = client.finish(&scene.place).await;
     for method in ["fs/read_text_file", "fs/write_text_file"] {
         assert!(trace.calls(method).is_empty(), "{method}");

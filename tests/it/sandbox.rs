@@ -382,6 +382,22 @@ async fn without_a_sandbox_every_command_asks() {
     }
 }
 
+/// What each tier protects is told before anything runs in it.
+#[tokio::test]
+async fn doctor_says_which_walls_stand_and_what_is_missing() {
+    for (at_most, expected) in [
+        ("landlock", &["Landlock and seccomp only: what git", "namespaces are not wanted"][..]),
+        ("none", &["commands cannot be confined, so each one asks", "no sandbox is wanted"]),
+    ] {
+        let scene = Scene::new(Script::new()).await;
+        let config = format!("[sandbox]\nat_most = \"{at_most}\"\n");
+        scene.place.configure("config.toml", config);
+        let said = scene.place.launch(["doctor"]).output().await.stdout;
+        let said = String::from_utf8(said).unwrap();
+        assert!(expected.iter().all(|it| said.contains(it)), "{at_most}: {said}");
+    }
+}
+
 /// A job that runs on holds names absent, which is nothing of the project for whoever looks; and when
 /// the folder that this is on record in is lost, commands go on.
 #[tokio::test]

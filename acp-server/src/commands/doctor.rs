@@ -162,8 +162,9 @@ async fn sandbox(app: &App) -> Option<Finding> {
              own: {cause}"
         )),
         Tier::Landlock => Finding::Note(format!(
-            "commands are confined by Landlock and seccomp only, which protect neither `.git` in \
-             the workspace nor your keys from being read (docs/sandbox.md): {cause}"
+            "commands are confined by Landlock and seccomp only: what git and editors execute or \
+             obey in the workspace is compared and not protected, nor are modes and times of files \
+             elsewhere (docs/sandbox.md): {cause}"
         )),
         Tier::None => Finding::Note(format!(
             "commands cannot be confined, so each one asks, and `read-only` and `plan` refuse \

@@ -69,6 +69,31 @@ fn the_names_that_others_rely_on_are_accepted() {
     }
 }
 
+/// S29: what looks like an option and stands where a value or the prompt is expected is never one.
+#[test]
+fn a_value_that_looks_like_an_option_sets_nothing() {
+    for line in [
+        "bridle exec --permissions=full-access",
+        "bridle exec x --permissions=full-access y",
+        "bridle exec --model --permissions=full-access x",
+        "bridle exec --cwd --permissions=full-access x",
+        "bridle exec --permissions= x",
+        "bridle acp --model --login",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+    for (line, prompt) in [
+        ("bridle exec -- --permissions=full-access", "--permissions=full-access"),
+        ("bridle exec --cwd=--permissions=full-access x", "x"),
+        ("bridle exec --model=--permissions=full-access -- -", "-"),
+    ] {
+        let all = Arguments::command().try_get_matches_from(line.split(' ')).unwrap();
+        let exec = all.subcommand_matches("exec").unwrap();
+        assert_eq!(exec.get_one::<String>("prompt").map(String::as_str), Some(prompt), "{line}");
+        assert!(!exec.contains_id("permissions"), "{line}");
+    }
+}
+
 #[test]
 fn help_names_every_exit_code_and_is_no_error() {
     for line in ["bridle --help", "bridle exec --help"] {

@@ -61,7 +61,8 @@ pub enum Network {
 pub enum Tier {
     /// Namespaces, Landlock and seccomp: all of it.
     Full,
-    /// Landlock and seccomp. Protected paths, masks and metadata of files outside are not covered.
+    /// Landlock and seccomp. Protected paths and metadata of files outside are not covered; what is
+    /// masked cannot be read, and its names can.
     Landlock,
     /// Nothing: no command runs under a policy.
     None,

@@ -1,8 +1,11 @@
 //! Names that are kept from being taken while a command runs, and what stands there meanwhile.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use bridle_world::sandbox::Tier;
 
-use super::place::{Place, USERS};
+use super::TIERS;
+use super::place::{Place, USERS, is_root};
 
 #[test]
 fn placeholders_are_gone_when_a_command_has_ended() {
@@ -64,5 +67,27 @@ fn placeholders_stand_as_long_as_any_command_needs_them() {
         });
         assert_ne!(outcome.code, Some(0), "{user:?}: {}", outcome.output);
         assert_eq!(place.shell("echo .[^.]*; ls .git"), ".git\nHEAD\nconfig\nobjects\nrefs\n");
+    }
+}
+
+/// B079: a workspace that is no repository, in which its user can make nothing, or that is another's.
+#[test]
+fn where_nothing_can_be_made_commands_run_all_the_same() {
+    for user in USERS {
+        for tier in TIERS {
+            let mut place = Place::new(user);
+            place.look();
+            place.shell("echo a >a; chmod 555 . ..");
+            let outcome = place.run(tier, "cat a && ls -A | grep -v '^[.]'");
+            let ended = (outcome.error, outcome.code, outcome.output.as_str());
+            assert_eq!(ended, (None, Some(0), "a\na\n"), "{user:?} {tier:?}");
+            if is_root() {
+                std::os::unix::fs::chown(place.ws(), Some(12_345), Some(12_345)).unwrap();
+                let outcome = place.run(tier, "cat a && ! touch b");
+                assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{user:?} {tier:?}");
+            }
+            assert_eq!(place.shell("ls -A"), "a\n", "{user:?} {tier:?}");
+            fs_err::set_permissions(&place.base, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
     }
 }
