@@ -89,10 +89,11 @@ async fn beside(
 async fn a_cancel_leaves_nothing() {
     for rig in Rig::each() {
         let token = CancellationToken::new();
-        let gate = rig.gate("tree");
-        let spec = rig.spec(&tree_then("echo up; sleep 600"));
+        let (gate, done) = (rig.gate("tree"), rig.gate("done"));
+        let spec = rig.spec(&tree_then("echo up; echo >done; sleep 600"));
         let finished = beside(rig.processes.run(spec, token.clone(), |_| ()), async {
             standing(&rig, &gate).await;
+            assert!(apart(move || GateReader::open(&done).line()).await.is_some());
             token.cancel();
         })
         .await;
