@@ -82,8 +82,11 @@ impl AfterEdit {
         if count == 0 {
             return None;
         }
-        let plural = if count == 1 { "error" } else { "errors" };
-        let mut text = format!("[Since this change there are {count} new {plural}:\n");
+        let counted = match count {
+            1 => "is 1 new error".to_owned(),
+            _ => format!("are {count} new errors"),
+        };
+        let mut text = format!("[Since this change there {counted}:\n");
         rows.iter().take(MAX_TOLD).for_each(|row| text.push_str(row));
         if count > MAX_TOLD {
             text.push_str(&format!("{} more are not shown\n", count - MAX_TOLD));

@@ -532,7 +532,9 @@ fn is_named(entry: &Entry, symbol: &Symbol) -> bool {
 
 fn labelled(entry: &Entry) -> String {
     match &entry.container {
-        Some(container) => format!("{} {} in {container}", entry.kind, entry.name),
-        None => format!("{} {}", entry.kind, entry.name),
+        Some(container) if *container != entry.name => {
+            format!("{} {} in {container}", entry.kind, entry.name)
+        }
+        _ => format!("{} {}", entry.kind, entry.name),
     }
 }
