@@ -47,17 +47,23 @@ fn not_sent(server: &Server, why: &Unavailable) -> ToolFailure {
     failure(server, Fault::Unsent, &why.text)
 }
 
-/// Waits for the answer, as long as there are signs of life.
+/// Waits for the answer, as long as there are signs of life. While a person decides about something that
+/// the server has asked, no clock runs.
 async fn follow(
     server: &Server,
     mut asked: Asked,
     context: &ToolContext,
 ) -> Result<Value, ToolFailure> {
     let config = &server.config;
-    let mut at_most = server.clock().sleep(config.call_limit);
-    let mut signs = asked.signs.clone();
+    let clock = server.clock();
+    let mut left = config.call_limit;
+    let (mut signs, mut questions) = (asked.signs.clone(), asked.questions.clone());
     let why = loop {
-        let idle = server.clock().sleep(config.idle_limit);
+        let (begun, decides) = (clock.now(), *questions.borrow_and_update() > 0);
+        let limit = async |limit| match decides {
+            true => std::future::pending().await,
+            false => clock.sleep(limit).await,
+        };
         tokio::select! {
             biased;
             () = context.token.cancelled() => break "was cancelled".to_owned(),
@@ -75,12 +81,20 @@ async fn follow(
                 let sign = signs.borrow_and_update().clone();
                 context.progress.show(sign.told());
             }
-            () = idle => {
+            Ok(()) = questions.changed() => {
+                if !decides {
+                    context.progress.show("waits for your answer".to_owned());
+                }
+            }
+            () = limit(config.idle_limit) => {
                 break format!("gave no sign of life for {} s", config.idle_limit.as_secs_f64());
             }
-            () = &mut at_most => {
+            () = limit(left) => {
                 break format!("took longer than {} s", config.call_limit.as_secs_f64());
             }
+        }
+        if !decides {
+            left = left.saturating_sub(clock.now().duration_since(begun).unwrap_or_default());
         }
     };
     asked.withdraw(&why).await;

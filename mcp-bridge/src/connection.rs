@@ -15,6 +15,7 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::asking::Person;
 use crate::config::{Reach, ServerConfig};
 use crate::http;
 use crate::journal::{Journal, Voice};
@@ -33,6 +34,8 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskSet,
     pub(crate) journal: Journal,
+    /// Whom they may ask.
+    pub(crate) person: Person,
     /// Certificates that are trusted besides those of the system.
     pub(crate) ca_file: Option<PathBuf>,
     /// The session's folders; servers run in the first.

@@ -103,6 +103,11 @@ impl Voice {
         Self { name, secrets, journal: journal.clone() }
     }
 
+    /// What a person calls the server.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What nobody is to read of what the server says.
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets

@@ -8,6 +8,7 @@
 // A broken expectation must end a test.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 
+mod asking;
 mod call;
 mod clip;
 mod config;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData,
+    Implementation, ProgressNotificationParam, ProgressToken, ProtocolVersion,
 };
 #[expect(deprecated, reason = "what servers of today ask for; the successor is not there yet")]
 use rmcp::model::{ListRootsResult, LoggingMessageNotificationParam, Root, RootsCapabilities};
@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
+use crate::asking::Asking;
 use crate::connection::Host;
 use crate::journal::Voice;
 use crate::secrets::Secrets;
@@ -24,6 +25,7 @@ use crate::secrets::Secrets;
 #[derive(Clone)]
 pub(crate) struct Listener {
     voice: Voice,
+    asking: Asking,
     calls: Arc<Mutex<HashMap<ProgressToken, watch::Sender<Sign>>>>,
     /// The session's folders.
     folders: Arc<[PathBuf]>,
@@ -42,6 +44,7 @@ pub(crate) struct Sign {
 impl Listener {
     pub(crate) fn new(voice: Voice, host: &Host) -> Self {
         Self {
+            asking: Asking::new(voice.name(), host.person.clone()),
             voice,
             calls: Arc::default(),
             folders: Arc::clone(&host.folders),
@@ -52,7 +55,9 @@ impl Listener {
     /// The signs of life of a call, until [`Listener::forget`].
     pub(crate) fn follow(&self, call: ProgressToken) -> watch::Receiver<Sign> {
         let (sender, signs) = watch::channel(Sign::default());
-        self.calls().insert(call, sender);
+        if self.calls().insert(call, sender).is_none() {
+            self.asking.begun();
+        }
         signs
     }
 
@@ -61,8 +66,15 @@ impl Listener {
         self.voice.secrets()
     }
 
+    /// How many questions of the server wait for the person.
+    pub(crate) fn open_questions(&self) -> watch::Receiver<usize> {
+        self.asking.open()
+    }
+
     pub(crate) fn forget(&self, call: &ProgressToken) {
-        self.calls().remove(call);
+        if self.calls().remove(call).is_some() {
+            self.asking.ended();
+        }
     }
 
     fn calls(&self) -> MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Sign>>> {
@@ -70,12 +82,13 @@ impl Listener {
     }
 }
 
-// Sampling and elicitation are refused: their capabilities are not declared.
+// Sampling is refused: its capability is not declared.
 impl ClientHandler for Listener {
     fn get_info(&self) -> ClientConfig {
         let us = Implementation::new("bridle", env!("CARGO_PKG_VERSION"));
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(RootsCapabilities::default());
+        capabilities.elicitation = self.asking.capability();
         // The newest version that begins with `initialize`.
         ClientConfig::new(capabilities, us).with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
@@ -84,8 +97,19 @@ impl ClientHandler for Listener {
     async fn list_roots(
         &self,
         _: RequestContext<RoleClient>,
-    ) -> Result<ListRootsResult, rmcp::ErrorData> {
+    ) -> Result<ListRootsResult, ErrorData> {
         Ok(ListRootsResult::new(self.folders.iter().filter_map(|folder| root(folder)).collect()))
+    }
+
+    async fn create_elicitation(
+        &self,
+        asked: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        match self.asking.capability() {
+            Some(_) => Ok(self.asking.ask(asked).await),
+            None => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "nobody can be asked", None)),
+        }
     }
 
     async fn on_progress(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bridle_agent::{AgentHandle, ContextSource, Tool, Warmup};
+use bridle_agent::{AgentHandle, Asker, ContextSource, Tool, Warmup};
 use bridle_compose::{
     ActivateError, Activation, Clock, Plugin, Plugins, ServiceKey, Setup, UndoError,
 };
@@ -12,6 +12,7 @@ use bridle_store::BlobStore;
 use bridle_world::process::Processes;
 use tokio::sync::Semaphore;
 
+use crate::asking::Person;
 use crate::config::{ServerConfig, SessionServers};
 use crate::connection::Host;
 use crate::imports::Imports;
@@ -77,6 +78,7 @@ impl Plugin for McpPlugin {
         Arc<dyn Clock>,
         Arc<dyn BlobStore>,
         Arc<Header>,
+        Arc<dyn Asker>,
     );
 
     fn provides() -> Vec<ServiceKey> {
@@ -86,14 +88,16 @@ impl Plugin for McpPlugin {
     async fn activate(
         &self,
         (): (),
-        (servers, starts, processes, clock, blobs, header): Self::Needs,
+        (servers, starts, processes, clock, blobs, header, asker): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
         let tasks = setup.scope().tasks().clone();
         let folders = std::iter::once(&header.cwd).chain(&header.extra_roots).cloned().collect();
         let journal = Journal::new(servers.journal.clone(), Arc::clone(&clock), &tasks);
         let ca_file = servers.ca_file.clone();
-        let host = Host { processes, clock, tasks: tasks.clone(), journal, ca_file, folders };
+        let person = Person::new(Some(asker), Arc::clone(&clock));
+        let host =
+            Host { processes, clock, tasks: tasks.clone(), journal, person, ca_file, folders };
         let folder = servers.memory.clone();
         let server = |config: &ServerConfig| {
             let memory = Memory::new(folder.as_deref(), config);

@@ -7,6 +7,7 @@ use bridle_compose::{Clock, TaskSet};
 use bridle_world::process::{Processes, SearchPath};
 use tokio_util::sync::CancellationToken;
 
+use crate::asking::Person;
 use crate::config::{Reach, ServerConfig};
 use crate::connection::{Connection, Host};
 use crate::http;
@@ -58,7 +59,8 @@ pub async fn probe(
     tasks: TaskSet,
 ) -> Result<Found, String> {
     let journal = Journal::new(None, Arc::clone(&clock), &tasks);
-    let host = Host { processes, clock, tasks, journal, ca_file, folders: [cwd].into() };
+    let person = Person::new(None, Arc::clone(&clock));
+    let host = Host { processes, clock, tasks, journal, person, ca_file, folders: [cwd].into() };
     let connection = Connection::open(config, &host, &CancellationToken::new()).await;
     let connection = connection.map_err(|why| config.secrets.blank(&why.text).into_owned())?;
     let listing = tokio::select! {

@@ -12,6 +12,8 @@ use crate::listener::{Listener, Sign};
 pub(crate) struct Asked {
     handle: RequestHandle<RoleClient>,
     pub(crate) signs: watch::Receiver<Sign>,
+    /// How many questions of the server wait for the person.
+    pub(crate) questions: watch::Receiver<usize>,
     listener: Listener,
 }
 
@@ -70,7 +72,8 @@ impl Fault {
 impl Asked {
     pub(crate) fn new(handle: RequestHandle<RoleClient>, listener: Listener) -> Self {
         let signs = listener.follow(handle.progress_token.clone());
-        Self { handle, signs, listener }
+        let questions = listener.open_questions();
+        Self { handle, signs, questions, listener }
     }
 
     /// Waits for the answer, in which no key of the server's stands.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
+mod asking;
 mod configured;
 mod figures;
 mod http;

@@ -93,7 +93,8 @@ fn hear(what: &str) {
     let text = std::fs::read_to_string(&path).unwrap();
     let count = text.lines().filter(|line| *line == what).count();
     let mut mark = path;
-    mark.push(format!(".{}.{count}", what.trim().replace(['/', ' '], "-")));
+    let what: String = what.trim().replace(['/', ' '], "-").chars().take(100).collect();
+    mark.push(format!(".{what}.{count}"));
     std::fs::write(mark, "").unwrap();
 }
 
@@ -393,9 +394,11 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
         }
         // It cannot be spoken with any more, and lives on.
         "mute" => close_output(),
-        // Asks the client for what the text names, and tells the answer.
+        // Asks the client for what the text names, with the parameters behind it, and tells the answer.
         "ask" => {
-            let ask = json!({"jsonrpc": "2.0", "id": "ask", "method": said, "params": {}});
+            let (method, params) = said.split_once(' ').unwrap_or((said, "{}"));
+            let params: Value = serde_json::from_str(params).unwrap();
+            let ask = json!({"jsonrpc": "2.0", "id": "ask", "method": method, "params": params});
             WAITING.lock().unwrap().replace(id.clone());
             wire.say(ask);
         }

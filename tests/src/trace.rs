@@ -182,15 +182,25 @@ struct Rules {
     known_sessions: HashSet<String>,
     /// Tool calls by session and id; true once they have ended.
     calls: HashMap<(String, String), bool>,
+    /// What the client said that it can do.
+    capabilities: Value,
 }
 
 impl Rules {
+    /// Whether the client shows questions of this mode.
+    fn shows(&self, mode: &Value) -> bool {
+        mode.as_str().is_some_and(|mode| self.capabilities["elicitation"][mode].is_object())
+    }
+
     fn breach(&mut self, what: &str, entry: &Entry) {
         self.breaches.push(entry.told(what));
     }
 
     fn client_said(&mut self, entry: &Entry) {
         let (Some(method), Some(id)) = (entry.method(), entry.message.get("id")) else { return };
+        if method == "initialize" {
+            self.capabilities = entry.message["params"]["clientCapabilities"].clone();
+        }
         if matches!(method, "session/load" | "session/resume") {
             self.known_sessions.insert(entry.session().to_owned());
         }
@@ -205,6 +215,11 @@ impl Rules {
             None => self.response(entry),
             Some("session/update") => self.update(entry),
             Some("session/request_permission") => {
+                if self.turn_of(entry.session()).is_none() {
+                    self.breach("a question outside any turn", entry);
+                }
+            }
+            Some("elicitation/create") if self.shows(&entry.message["params"]["mode"]) => {
                 if self.turn_of(entry.session()).is_none() {
                     self.breach("a question outside any turn", entry);
                 }

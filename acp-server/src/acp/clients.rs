@@ -14,6 +14,8 @@ pub(super) struct ClientTraits {
     pub(super) notices: bool,
     /// Shows forms (`elicitation.form`); else questions are text.
     pub(super) forms: bool,
+    /// Opens addresses for a person (`elicitation.url`).
+    pub(super) visits: bool,
     /// Shows the output of commands as that of a terminal (`_meta.terminal_output`); else the end
     /// of it is text.
     pub(super) terminal_output: bool,
@@ -47,6 +49,7 @@ impl ClientTraits {
         Self {
             notices: client.session.as_ref().is_some_and(|session| session.notices.is_some()),
             forms: client.elicitation.as_ref().is_some_and(|forms| forms.supports_form()),
+            visits: client.elicitation.as_ref().is_some_and(|forms| forms.url.is_some()),
             terminal_output: says("terminal_output"),
             login: match client.auth.terminal {
                 true => Login::Terminal,
@@ -91,6 +94,8 @@ mod tests {
     fn forms() {
         assert!(with(json!({"elicitation": {"form": {}}})).forms);
         assert!(!with(json!({"elicitation": {"url": {}}})).forms);
+        assert!(with(json!({"elicitation": {"url": {}}})).visits);
+        assert!(!with(json!({"elicitation": {"form": {}}})).visits);
     }
 
     #[test]

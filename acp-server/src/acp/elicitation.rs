@@ -1,5 +1,7 @@
 //! Questions as a form of the client (`elicitation/create`), and what it sends back checked against
-//! the questions: only what was offered is an answer.
+//! the questions: only what was offered is an answer. What MCP servers ask is in [`foreign`].
+
+mod foreign;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +12,10 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::{Error, ErrorCode};
 use async_trait::async_trait;
-use bridle_agent::{Asker, FormAnswer, FormOption, FormQuestion, FormReply};
+use bridle_agent::{
+    Asker, ForeignQuestion, ForeignReply, FormAnswer, FormOption, FormQuestion, FormReply, Shows,
+    Wanted,
+};
 use tokio::sync::mpsc;
 
 use super::outbox::{Ask, ask};
@@ -22,24 +27,44 @@ const MAX_WORDS: usize = 64 * 1024;
 /// Asks through the outbox of its session, as questions about calls are asked.
 pub(super) struct ClientAsker {
     session: SessionId,
-    /// `None` when the client shows no forms: then it is never sent one.
-    outbox: Option<mpsc::Sender<Ask>>,
+    /// What the client shows: it is never sent anything else.
+    shows: Shows,
+    outbox: mpsc::Sender<Ask>,
 }
 
 impl ClientAsker {
-    pub(super) fn new(session: SessionId, outbox: Option<mpsc::Sender<Ask>>) -> Self {
-        Self { session, outbox }
+    pub(super) fn new(session: SessionId, shows: Shows, outbox: mpsc::Sender<Ask>) -> Self {
+        Self { session, shows, outbox }
     }
 }
 
 #[async_trait]
 impl Asker for ClientAsker {
     async fn ask(&self, questions: Vec<FormQuestion>) -> FormReply {
-        let Some(outbox) = &self.outbox else { return FormReply::NoForms };
+        if !self.shows.forms {
+            return FormReply::NoForms;
+        }
         let request = request(self.session.clone(), &questions);
-        match ask(outbox, request).await {
+        match ask(&self.outbox, request).await {
             Some(response) => reply(&questions, response),
             None => FormReply::ClientError,
+        }
+    }
+
+    fn shows(&self) -> Shows {
+        self.shows
+    }
+
+    async fn relay(&self, question: ForeignQuestion) -> ForeignReply {
+        let can = match question.wants {
+            Wanted::Fields(_) => self.shows.forms,
+            Wanted::Visit { .. } => self.shows.visits,
+        };
+        let request = can.then(|| foreign::request(self.session.clone(), &question)).flatten();
+        let Some(request) = request else { return ForeignReply::Dismissed };
+        match ask(&self.outbox, request).await {
+            Some(response) => foreign::reply(&question.wants, response),
+            None => ForeignReply::Dismissed,
         }
     }
 }

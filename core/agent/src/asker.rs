@@ -2,6 +2,7 @@
 //! clearly one is told apart, and nothing is chosen in their place.
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 /// One question of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,51 @@ pub enum FormReply {
     NoForms,
 }
 
+/// What another program asks the person, in its own words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeignQuestion {
+    /// Who asks, for the person.
+    pub who: String,
+    /// What it says. Nobody has checked it.
+    pub message: String,
+    /// What it wants.
+    pub wants: Wanted,
+}
+
+/// What another program wants of the person.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// Values for the fields of an object: its JSON Schema.
+    Fields(Value),
+    /// That they open an address and do there what it takes.
+    Visit {
+        /// Of the web.
+        url: String,
+        /// What the program calls this visit.
+        id: String,
+    },
+}
+
+/// What came of another program's question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForeignReply {
+    /// The person agreed: with values that fit what was wanted, or to the visit (`null`).
+    Accepted(Value),
+    /// The person said no.
+    Declined,
+    /// The person put it away, or it could not be shown.
+    Dismissed,
+}
+
+/// What a client can show a person.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shows {
+    /// Forms.
+    pub forms: bool,
+    /// Addresses to be opened.
+    pub visits: bool,
+}
+
 /// Whoever shows forms to the person of a session.
 #[async_trait]
 pub trait Asker: Send + Sync + 'static {
@@ -59,4 +105,17 @@ pub trait Asker: Send + Sync + 'static {
     /// # Cancel safety
     /// Cancel safe: dropping it takes the form away again.
     async fn ask(&self, questions: Vec<FormQuestion>) -> FormReply;
+
+    /// What can be shown at all.
+    fn shows(&self) -> Shows {
+        Shows::default()
+    }
+
+    /// Shows what another program asks, and that it does, and waits for what comes of it.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropping it takes the question away again.
+    async fn relay(&self, _question: ForeignQuestion) -> ForeignReply {
+        ForeignReply::Dismissed
+    }
 }

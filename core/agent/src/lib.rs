@@ -36,7 +36,10 @@ mod warmup;
 
 pub use agent::{Agent, AgentGone, AgentHandle, AgentParts, AgentStatus, JobFact, Phase};
 pub use approval::{Answer, Approver, Question, Subject};
-pub use asker::{Asker, FormAnswer, FormOption, FormQuestion, FormReply};
+pub use asker::{
+    Asker, ForeignQuestion, ForeignReply, FormAnswer, FormOption, FormQuestion, FormReply, Shows,
+    Wanted,
+};
 pub use budget::{BUDGET_LIMITS, BudgetConfig, BudgetPlugin};
 pub use context::{ContextInput, ContextSource};
 pub use display::{Display, FileDiff, Location, ToolKind};

@@ -8,7 +8,8 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::{Error, RequestCancellation};
 use bridle_agent::{
-    AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel, UpdateReceiver, update_queue,
+    AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel, Shows, UpdateReceiver,
+    update_queue,
 };
 use bridle_compose::EffectFailure;
 use bridle_mcp::SessionServers;
@@ -180,15 +181,15 @@ impl Live {
     ) -> Result<(Self, Opening), Error> {
         let (update_sender, updates) = update_queue(UPDATE_QUEUE, UPDATE_BYTES);
         let (asking, questions) = mpsc::channel(QUESTION_QUEUE);
-        let forms = link.client.forms.then(|| asking.clone());
+        let shows = Shows { forms: link.client.forms, visits: link.client.visits };
         let wire_id = WireId::new(header.id.as_str());
         let seed = SessionSeed {
             session,
             header: Arc::clone(&header),
             writer,
             servers,
-            approver: Arc::new(ClientApprover::new(wire_id.clone(), asking)),
-            asker: Arc::new(ClientAsker::new(wire_id, forms)),
+            approver: Arc::new(ClientApprover::new(wire_id.clone(), asking.clone())),
+            asker: Arc::new(ClientAsker::new(wire_id, shows, asking)),
             updates: update_sender,
         };
         let session = server.app.open(seed).await.map_err(|reason| errors::internal(&reason))?;

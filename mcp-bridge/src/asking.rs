@@ -1,0 +1,145 @@
+//! What a server asks the person of its session (elicitation): shown while a call of it is under way, one
+//! question of a session at a time, and never answered in the person's place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bridle_agent::{Asker, ForeignQuestion, ForeignReply, Wanted};
+use bridle_compose::Clock;
+use rmcp::model::{
+    ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    FormElicitationCapability, UrlElicitationCapability,
+};
+use tokio::sync::{Mutex, watch};
+use url::Url;
+
+/// How long a person may take. A server that waits longer has most likely given up itself.
+const DECIDING_LIMIT: Duration = Duration::from_secs(600);
+
+/// The person of a session, whom all its servers share.
+#[derive(Clone)]
+pub(crate) struct Person {
+    /// `None` where there is nobody.
+    asker: Option<Arc<dyn Asker>>,
+    clock: Arc<dyn Clock>,
+    /// One question at a time.
+    turn: Arc<Mutex<()>>,
+}
+
+/// The questions of one server.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    who: Arc<str>,
+    person: Person,
+    /// How many calls of the server are under way.
+    calls: Arc<watch::Sender<usize>>,
+    /// How many of its questions wait for the person.
+    open: Arc<watch::Sender<usize>>,
+}
+
+impl Person {
+    pub(crate) fn new(asker: Option<Arc<dyn Asker>>, clock: Arc<dyn Clock>) -> Self {
+        Self { asker, clock, turn: Arc::default() }
+    }
+}
+
+impl Asking {
+    /// Of the server that a person calls `server`.
+    pub(crate) fn new(server: &str, person: Person) -> Self {
+        let who = format!("The MCP server {server}").into();
+        Self { who, person, calls: Arc::default(), open: Arc::default() }
+    }
+
+    /// What the server may ask for.
+    pub(crate) fn capability(&self) -> Option<ElicitationCapability> {
+        let shows = self.person.asker.as_ref()?.shows();
+        let mut capability = ElicitationCapability::default();
+        capability.form = shows.forms.then(FormElicitationCapability::default);
+        capability.url = shows.visits.then(UrlElicitationCapability::default);
+        (shows.forms || shows.visits).then_some(capability)
+    }
+
+    /// A call begins, or ends.
+    pub(crate) fn begun(&self) {
+        self.calls.send_modify(|calls| *calls += 1);
+    }
+
+    /// See [`Asking::begun`].
+    pub(crate) fn ended(&self) {
+        self.calls.send_modify(|calls| *calls = calls.saturating_sub(1));
+    }
+
+    /// How many questions wait for the person, now and from now on: the clocks of calls stand still
+    /// meanwhile.
+    pub(crate) fn open(&self) -> watch::Receiver<usize> {
+        self.open.subscribe()
+    }
+
+    /// Asks. Outside of a call nobody expects a question, so that the answer is no; when the calls end, the
+    /// question goes with them.
+    pub(crate) async fn ask(&self, asked: ElicitRequestParams) -> ElicitResult {
+        let mut calls = self.calls.subscribe();
+        let Some(asker) = self.person.asker.as_ref().filter(|_| *calls.borrow() > 0) else {
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
+        let Some(question) = self.question(asked) else {
+            return ElicitResult::new(ElicitationAction::Decline);
+        };
+        let _open = Open::new(&self.open);
+        let answered = async {
+            let _turn = self.person.turn.lock().await;
+            asker.relay(question).await
+        };
+        let reply = tokio::select! {
+            biased;
+            // The sender lives as long as this.
+            _ = calls.wait_for(|calls| *calls == 0) => ForeignReply::Dismissed,
+            reply = answered => reply,
+            () = self.person.clock.sleep(DECIDING_LIMIT) => ForeignReply::Dismissed,
+        };
+        match reply {
+            ForeignReply::Accepted(content) => {
+                let accepted = ElicitResult::new(ElicitationAction::Accept);
+                match content.is_null() {
+                    true => accepted,
+                    false => accepted.with_content(content),
+                }
+            }
+            ForeignReply::Declined => ElicitResult::new(ElicitationAction::Decline),
+            ForeignReply::Dismissed => ElicitResult::new(ElicitationAction::Cancel),
+        }
+    }
+
+    /// The question; `None` for one that is not shown, whoever asks.
+    fn question(&self, asked: ElicitRequestParams) -> Option<ForeignQuestion> {
+        let (message, wants) = match asked {
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                (message, Wanted::Fields(serde_json::to_value(requested_schema).ok()?))
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
+                // What a browser would do with anything else is not for a server to say.
+                let address = Url::parse(&url).ok()?;
+                matches!(address.scheme(), "http" | "https").then_some(())?;
+                (message, Wanted::Visit { url: address.into(), id: elicitation_id })
+            }
+            _ => return None,
+        };
+        Some(ForeignQuestion { who: self.who.to_string(), message, wants })
+    }
+}
+
+/// A question that waits.
+struct Open<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Open<'a> {
+    fn new(open: &'a watch::Sender<usize>) -> Self {
+        open.send_modify(|open| *open += 1);
+        Self(open)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|open| *open = open.saturating_sub(1));
+    }
+}

@@ -1,0 +1,164 @@
+//! Servers that ask the person something in the middle of a call.
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::{Client, RequestId, Trace};
+use serde_json::{Value, json};
+
+use super::configured::{launch, table};
+use super::{Imported, server};
+use crate::scene::Scene;
+
+/// A session of a client that shows what servers ask. Calls may take two seconds, one without a sign of
+/// life.
+async fn asked() -> Imported {
+    let scene = Scene::new(Script::new()).await;
+    let limits = "idle_timeout_s = 1\ncall_timeout_s = 2";
+    scene.place.configure("config.toml", table(&scene, "s", &[], limits));
+    let mut client = Client::start(&launch(&scene));
+    let shows = json!({"elicitation": {"form": {}, "url": {}}});
+    let initialize = json!({"protocolVersion": 1, "clientCapabilities": shows});
+    client.request("initialize", initialize).await.ok();
+    let session = client.new_session(&scene.place).await;
+    Imported { scene, client, session }
+}
+
+fn form() -> Value {
+    json!({"mode": "form", "message": "Which branch?\u{202e}", "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "branch": {"type": "string", "title": "Branch", "enum": ["main", "next"]},
+            "depth": {"type": "integer", "minimum": 1},
+        },
+        "required": ["branch"],
+    }})
+}
+
+/// Begins a prompt in which the server asks this.
+async fn begin(it: &mut Imported, params: &Value) -> RequestId {
+    let text = format!("elicitation/create {params}");
+    it.scene.model.push(Answer::new().tool_call("mcp__s__ask", json!({"text": text})));
+    it.client.begin_prompt(&it.session, "go").await
+}
+
+/// The question of this number that the client was asked.
+async fn question(it: &Imported, number: usize) -> Value {
+    let found = |trace: &Trace| trace.calls("elicitation/create").get(number).cloned();
+    it.client.wait_for("the server's question", found).await
+}
+
+/// Answers it; the model goes on with what comes of it.
+async fn answer(it: &Imported, question: &Value, result: Value) {
+    it.scene.model.push(Answer::new().text("done"));
+    it.client.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": result})).await;
+}
+
+async fn settled(it: &mut Imported, turn: &RequestId) -> String {
+    let reply = it.client.reply(turn).await;
+    assert_eq!(reply.stop_reason(), "end_turn");
+    it.scene.last_results()
+}
+
+/// M20: what a server asks is shown as its own words, its answer comes back, and no clock of the call runs
+/// while the person decides.
+#[tokio::test]
+async fn a_server_s_question_reaches_the_person_and_stops_the_clocks() {
+    let mut it = asked().await;
+    let turn = begin(&mut it, &form()).await;
+    let asked = question(&it, 0).await;
+    let message = asked["params"]["message"].as_str().unwrap();
+    assert!(message.starts_with("The MCP server s asks (its own words"), "{message}");
+    assert!(message.ends_with("Which branch?\\u{202e}"), "{message}");
+    let fields = &asked["params"]["requestedSchema"]["properties"];
+    assert_eq!(fields["branch"]["enum"], json!(["main", "next"]), "{asked}");
+    assert_eq!(asked["params"]["sessionId"], it.session.as_str());
+    let session = it.session.clone();
+    let waits = |trace: &Trace| {
+        let shown = json!(trace.updates_of(&session, "tool_call_update")).to_string();
+        shown.contains("waits for your answer").then_some(())
+    };
+    it.client.wait_for("the call waits", waits).await;
+    // Another call comes to its end by these clocks meanwhile.
+    let other = it.client.new_session(&it.scene.place).await;
+    let first = std::mem::replace(&mut it.session, other);
+    let late = it.call("mcp__s__beat", json!({"text": "60"})).await;
+    assert!(late.contains("took longer than 2 s"), "{late}");
+    it.session = first;
+    answer(&it, &asked, json!({"action": "accept", "content": {"branch": "next", "depth": 2}}))
+        .await;
+    let told = settled(&mut it, &turn).await;
+    assert!(told.contains("accept") && told.contains("next"), "{told}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// Only a clear yes with what was asked for is one, and the server learns which no it was.
+#[tokio::test]
+async fn a_no_is_a_no_and_what_does_not_fit_is_none() {
+    let mut it = asked().await;
+    let cases = [
+        (json!({"action": "decline"}), "decline"),
+        (json!({"action": "cancel"}), "cancel"),
+        (json!({"action": "accept", "content": {"branch": "other"}}), "cancel"),
+        (json!({"action": "accept", "content": {"depth": 2}}), "cancel"),
+        (json!({"action": "accept", "content": {"branch": "main", "more": "x"}}), "cancel"),
+    ];
+    for (number, (result, told)) in cases.into_iter().enumerate() {
+        let turn = begin(&mut it, &form()).await;
+        let asked = question(&it, number).await;
+        answer(&it, &asked, result.clone()).await;
+        let read = settled(&mut it, &turn).await;
+        assert!(read.contains(told) && !read.contains("accept"), "{result}: {read}");
+    }
+    it.client.finish(&it.scene.place).await;
+}
+
+/// An address of the web is shown whole and opened by nobody but the person; another is not shown.
+#[tokio::test]
+async fn a_server_may_ask_for_a_visit() {
+    let mut it = asked().await;
+    let visit = |url: &str| json!({"mode": "url", "message": "Log in there.", "url": url, "elicitationId": "v-1"});
+    let turn = begin(&mut it, &visit("https://127.0.0.1:1/log-in?state=7")).await;
+    let asked = question(&it, 0).await;
+    let params = &asked["params"];
+    assert_eq!(params["url"], "https://127.0.0.1:1/log-in?state=7", "{asked}");
+    assert_eq!((&params["mode"], &params["elicitationId"]), (&json!("url"), &json!("v-1")));
+    answer(&it, &asked, json!({"action": "accept"})).await;
+    let told = settled(&mut it, &turn).await;
+    assert!(told.contains("accept"), "{told}");
+    for url in ["javascript:alert(1)", "file:///etc/passwd", "no address"] {
+        let text = format!("elicitation/create {}", visit(url));
+        let told = it.call("mcp__s__ask", json!({"text": text})).await;
+        assert!(told.contains("decline"), "{url}: {told}");
+    }
+    assert_eq!(it.client.trace().calls("elicitation/create").len(), 1);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// A cancelled turn takes the question away again, and the server is told.
+#[tokio::test]
+async fn a_cancel_takes_a_server_s_question_away() {
+    let mut it = asked().await;
+    let turn = begin(&mut it, &form()).await;
+    let asked = question(&it, 0).await;
+    it.client.cancel(&it.session).await;
+    let withdrawn = |trace: &Trace| {
+        let all = trace.calls("$/cancel_request");
+        all.iter().any(|one| one["params"]["requestId"] == asked["id"]).then_some(())
+    };
+    it.client.wait_for("the question is taken away", withdrawn).await;
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "cancelled");
+    it.scene.place.appears("heard-s.notifications-cancelled.1").await;
+    it.client.finish(&it.scene.place).await;
+}
+
+/// A client that shows no questions is asked none.
+#[tokio::test]
+async fn nobody_is_asked_who_cannot_be() {
+    let scene = Scene::new(Script::new()).await;
+    let servers = json!([server(&scene, "s", &[])]);
+    let mut it = Imported::open(scene, servers).await;
+    let text = format!("elicitation/create {}", form());
+    let told = it.call("mcp__s__ask", json!({"text": text})).await;
+    assert!(told.contains("-32601"), "{told}");
+    assert!(it.client.trace().calls("elicitation/create").is_empty());
+    it.client.finish(&it.scene.place).await;
+}
