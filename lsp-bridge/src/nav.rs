@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Edits, Entry, Places, calls, edits, hover, outline};
+use crate::answer::{Edits, Entry, Place, Places, calls, edits, hover, outline};
 use crate::ask::{At, Completeness, Question, Reply, Trouble, read};
 use crate::desk::{Desk, NoResult};
 use crate::position::{Position, byte_at};
@@ -78,6 +78,8 @@ impl Op {
 struct Subject {
     candidate: Candidate,
     at: At,
+    /// Where the project has it, when it was found by its name.
+    named: Option<Place>,
 }
 
 #[async_trait]
@@ -176,7 +178,7 @@ impl Nav {
         if let Some(line) = self.line {
             let line = line.saturating_sub(1);
             let at = At::Symbol { file, line, symbol: symbol.clone() };
-            return Ok(Ok(Subject { candidate, at }));
+            return Ok(Ok(Subject { candidate, at, named: None }));
         }
         let question = Question {
             method: "textDocument/documentSymbol",
@@ -195,7 +197,7 @@ impl Nav {
             [one] => {
                 let at = At::Position { file, position: one.place.range.start };
                 let at = self.on_line(at, one, symbol);
-                Ok(Ok(Subject { candidate, at }))
+                Ok(Ok(Subject { candidate, at, named: None }))
             }
             [] => self.in_text(symbol, file, candidate, desk).await,
             several => Ok(Err(self.choose(several, desk).await)),
@@ -233,7 +235,7 @@ impl Nav {
             }
             [line] => {
                 let at = At::Symbol { file, line: *line, symbol: symbol.clone() };
-                Ok(Ok(Subject { candidate, at }))
+                Ok(Ok(Subject { candidate, at, named: None }))
             }
             several => {
                 let mut text =
@@ -270,7 +272,7 @@ impl Nav {
                 let candidate = desk.navigator(&one.place.path, token).await?;
                 let (file, line) = (one.place.path.clone(), one.place.range.start.line);
                 let at = At::Symbol { file, line, symbol: symbol.clone() };
-                Ok(Ok(Subject { candidate, at }))
+                Ok(Ok(Subject { candidate, at, named: Some(one.place.clone()) }))
             }
             several => Ok(Err(self.choose(several, desk).await)),
         }
@@ -313,7 +315,16 @@ impl Nav {
             _ => json!({}),
         };
         let reply = ask(subject, method, more, desk, token).await?;
-        let places = Places::of(&reply.result);
+        let mut places = Places::of(&reply.result);
+        // Asked where a function is defined, some servers tell where it is declared, and the reverse.
+        if let (Op::Definition, Some(named)) = (self.op, &subject.named)
+            && !places
+                .list
+                .iter()
+                .any(|one| one.path == named.path && one.range.start.line == named.range.start.line)
+        {
+            places.list.insert(0, named.clone());
+        }
         if places.list.is_empty() && places.elsewhere == 0 {
             return Ok(nothing(what.1, subject, &reply));
         }
@@ -399,7 +410,7 @@ impl Nav {
             }
             _ => subject.at.clone(),
         };
-        let there = Subject { candidate: subject.candidate.clone(), at };
+        let there = Subject { candidate: subject.candidate.clone(), at, named: None };
         let more = json!({"newName": new_name});
         let reply = ask(&there, "textDocument/rename", more, desk, token).await?;
         let changes = edits(&reply.result);

@@ -105,6 +105,28 @@ async fn what_the_user_says_is_shown_and_its_faults_are_told() {
     assert!(!shown.contains("k3y-from-outside"), "{shown}");
 }
 
+/// Fault 8: a program that is no server says why.
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_told_with_its_last_words() {
+    let scene = Scene::new(Script::new()).await;
+    program(&scene, "rust-analyzer", "echo 'error: Unknown binary rust-analyzer' >&2; exit 1");
+    let checked = bridle(&scene, &["lsp", "check"]).await;
+    assert_eq!(checked.code, 1);
+    assert!(checked.out.starts_with("FAIL  rust-analyzer: "), "{}", checked.out);
+    assert!(checked.out.contains("Unknown binary rust-analyzer"), "{}", checked.out);
+    let doctor = bridle(&scene, &["doctor"]).await;
+    let line = doctor.out.lines().find(|line| line.contains("language server rust-analyzer (.rs)"));
+    let line = line.unwrap_or_else(|| panic!("{}", doctor.out));
+    assert!(line.starts_with("note  ") && line.contains("Unknown binary"), "{line}");
+    let named = bridle(&scene, &["lsp", "check", "gopls", "nosuch"]).await;
+    assert_eq!(named.code, 1);
+    let told = "FAIL  gopls: `gopls` is not on the search path; go install";
+    assert!(named.out.starts_with(told), "{}", named.out);
+    assert!(named.error.contains("there is no server nosuch"), "{}", named.error);
+    let log = bridle(&scene, &["lsp", "log", "--server", "ty"]).await;
+    assert!(log.error.contains("no language server ty said anything"), "{}", log.error);
+}
+
 #[tokio::test]
 async fn a_session_shows_which_servers_there_are() {
     let scene = Scene::new(Script::new()).await;
