@@ -92,7 +92,12 @@ pub(crate) enum Completeness {
     Loading(String),
     /// The server says that it failed.
     Sick(String),
+    /// The server knows a part of the project: why.
+    Partial(String),
 }
+
+/// What a server that knows a part of the project answers as well as any.
+const OF_ONE_FILE: [&str; 2] = ["textDocument/documentSymbol", "textDocument/hover"];
 
 /// Why there is no answer, for the model.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -204,6 +209,16 @@ impl Asking<'_> {
         matches!(self.life.readiness(), Readiness::Loading(_) | Readiness::Sick(_))
     }
 
+    /// What the answer of a server is that is ready.
+    fn at_best(&self) -> Completeness {
+        match &self.life.partial {
+            Some(why) if !OF_ONE_FILE.contains(&self.question.method) => {
+                Completeness::Partial(why.clone())
+            }
+            _ => Completeness::Complete,
+        }
+    }
+
     async fn until_ready(&self) -> Result<Reply, Trouble> {
         // A server that has just been started may take as long as it needs for that.
         let fresh = self.life.begun + self.life.definition.start_limit;
@@ -218,10 +233,10 @@ impl Asking<'_> {
                     let is_empty = is_empty(&result);
                     let reply = |completeness| Reply { result, completeness, found };
                     match ready {
-                        Readiness::Ready => return Ok(reply(Completeness::Complete)),
+                        Readiness::Ready => return Ok(reply(self.at_best())),
                         // Unless it has begun meanwhile to find out more.
                         Readiness::Young if !is_empty && !self.has_begun() => {
-                            return Ok(reply(Completeness::Complete));
+                            return Ok(reply(self.at_best()));
                         }
                         Readiness::Sick(why) => return Ok(reply(Completeness::Sick(why))),
                         Readiness::Young => Ok(reply(Completeness::Loading("the project".into()))),

@@ -41,6 +41,9 @@ pub struct ServerDefinition {
     /// How the tokens of progress begin that says nothing of whether its answers are whole, as that of
     /// checks and caches. Any other progress that goes on means that it does not know the project yet.
     pub background: Vec<String>,
+    /// What it needs at its root to know the whole project; without any of these it knows the files that it
+    /// was shown. It knows the project by itself where there is nothing here.
+    pub whole_with: Vec<Marker>,
     /// Its variables besides those that every command has.
     pub environment: Variables,
     /// How a person gets it, in one line.

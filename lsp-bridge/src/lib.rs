@@ -28,6 +28,7 @@ mod log;
 mod nav;
 mod plugin;
 mod position;
+mod preview;
 mod probe;
 mod process;
 mod roots;

@@ -21,6 +21,7 @@ use crate::locate::Located;
 use crate::log::Log;
 use crate::position::Encoding;
 use crate::process::Process;
+use crate::roots::is_marked;
 use crate::source::Source;
 
 /// How long a server may take to say that it is about to end.
@@ -54,6 +55,8 @@ pub(crate) struct Life {
     /// Who it says it is.
     pub(crate) who: String,
     pub(crate) begun: SystemTime,
+    /// Why it does not know the whole project, whatever it says.
+    pub(crate) partial: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
     connection: Connection,
     process: Process,
@@ -123,6 +126,7 @@ impl Life {
             encoding,
             who: who(&answer).unwrap_or_else(|| definition.name.clone()),
             begun: clock.now(),
+            partial: partial(definition, root),
             clock,
             connection,
             process,
@@ -293,6 +297,13 @@ impl Life {
             false => "it was ended".to_owned(),
         }
     }
+}
+
+/// Why a server does not know the whole of a project; `None` where it does. Looks at the disk.
+fn partial(definition: &ServerDefinition, root: &Path) -> Option<String> {
+    let needed = &definition.whole_with;
+    let first = needed.first().filter(|_| !is_marked(root, needed))?;
+    Some(format!("without {} it knows only the files that it was shown", first.name))
 }
 
 /// Ends a server that did not introduce itself; why it did not.

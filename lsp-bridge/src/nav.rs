@@ -1,23 +1,22 @@
 //! `code_nav`: where a symbol is defined, used, implemented or called, and what a rename would change.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use bridle_agent::{Location, ToolKind};
+use bridle_agent::ToolKind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Edits, Entry, Place, Places, calls, edits, hover, outline};
+use crate::answer::{Entry, Place, Places, calls, edits, hover, outline};
 use crate::ask::{At, Completeness, Question, Reply, Trouble, read};
 use crate::desk::{Desk, NoResult};
-use crate::position::{Position, byte_at};
+use crate::preview::preview;
 use crate::servers::Candidate;
 use crate::symbol::{Symbol, quoted};
 use crate::symbols::search;
 use crate::tool::{Ask, Told};
-use crate::view::{self, DeskView, Ignored, MAX_CHARS, Page, Row, trust};
+use crate::view::{self, DeskView, Ignored, Page, Row, trust};
 
 /// How many places a symbol may stand for before the model has to choose.
 const MAX_CANDIDATES: usize = 20;
@@ -417,7 +416,11 @@ impl Nav {
         if changes.is_empty() {
             return Ok(nothing("change", subject, &reply));
         }
-        preview(&changes, &who(subject, &reply), subject, desk).await
+        let encoding = match subject.candidate.server.warm() {
+            Some(woken) => woken.life.encoding,
+            None => Default::default(),
+        };
+        Ok(preview(&changes, &who(subject, &reply), encoding, desk).await)
     }
 }
 
@@ -433,72 +436,6 @@ fn call_rows(call: crate::answer::Calls, origin: Option<&PathBuf>, incoming: boo
         true => vec![Row { place: call.entry.place.clone(), label }],
         false => call.at.iter().copied().map(row).collect(),
     }
-}
-
-/// The lines that a rename would change, before and after.
-async fn preview(
-    changes: &[Edits],
-    who: &str,
-    subject: &Subject,
-    desk: &Desk,
-) -> Result<Told, NoResult> {
-    let encoding = match subject.candidate.server.warm() {
-        Some(woken) => woken.life.encoding,
-        None => Default::default(),
-    };
-    let count: usize = changes.iter().map(|change| change.edits.len()).sum();
-    let mut text = format!(
-        "Renaming would make {count} edits in {} files; nothing was changed ({who})\n",
-        changes.len()
-    );
-    let mut locations = Vec::new();
-    for change in changes {
-        let part = match read(&desk.project.files, &change.path).await {
-            Ok(source) => changed_lines(&source.text, change, encoding),
-            Err(_) => BTreeMap::new(),
-        };
-        text.push_str(&format!("{} ({} edits)\n", desk.shown(&change.path), change.edits.len()));
-        for (line, (before, after)) in part {
-            let number = line + 1;
-            let path = change.path.clone();
-            locations.push(Location { path, line: u32::try_from(number).ok() });
-            let rows = format!("- {number}: {}\n+ {number}: {}\n", quoted(&before), quoted(&after));
-            if text.len() + rows.len() > MAX_CHARS {
-                text.push_str("More lines are not shown.\n");
-                return Ok(Told { text, locations });
-            }
-            text.push_str(&rows);
-        }
-    }
-    Ok(Told { text, locations })
-}
-
-/// Each line that edits begin on, before and after them.
-fn changed_lines(
-    text: &str,
-    change: &Edits,
-    encoding: crate::position::Encoding,
-) -> BTreeMap<usize, (String, String)> {
-    let mut lines = BTreeMap::new();
-    for (range, _) in &change.edits {
-        let line = range.start.line;
-        let begin = byte_at(text, Position { line, column: 0 }, encoding);
-        let Some(before) = crate::position::lines(text.get(begin..).unwrap_or_default()).next()
-        else {
-            continue;
-        };
-        let mut after = before.to_owned();
-        let on_line = change.edits.iter().rev().filter(|(other, _)| other.start.line == line);
-        for (other, new) in on_line {
-            let place = |position| byte_at(text, position, encoding).saturating_sub(begin);
-            let (start, end) = (place(other.start), place(other.end).min(after.len()));
-            if start <= end && after.is_char_boundary(start) && after.is_char_boundary(end) {
-                after.replace_range(start..end, new);
-            }
-        }
-        lines.insert(line, (before.to_owned(), after));
-    }
-    lines
 }
 
 async fn ask(
@@ -527,6 +464,9 @@ fn nothing(what: &str, subject: &Subject, reply: &Reply) -> Told {
     let note = note.map(|note| format!(" {note}.")).unwrap_or_default();
     let text = match &reply.completeness {
         Completeness::Complete => format!("No {what} (confirmed by {name}).{note}\n"),
+        Completeness::Partial(why) => {
+            format!("No {what} that {name} knows; {why}. Whether there are any is unknown.{note}\n")
+        }
         unsure => format!(
             "No {what} yet: {name} is {}. Whether there are any is unknown.{note}\n",
             trust(unsure)

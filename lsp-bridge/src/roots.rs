@@ -108,7 +108,7 @@ fn is_repository(folder: &Path) -> bool {
     }
 }
 
-fn is_marked(folder: &Path, markers: &[Marker]) -> bool {
+pub(crate) fn is_marked(folder: &Path, markers: &[Marker]) -> bool {
     markers.iter().any(|marker| {
         let is_there = |path: &Path| match &marker.containing {
             Some(beginning) => has_line(path, beginning),

@@ -175,6 +175,10 @@ impl Symbols {
                 Completeness::Complete => {
                     format!("No symbols like `{query}` (confirmed by {who}).\n")
                 }
+                Completeness::Partial(why) => format!(
+                    "No symbols like `{query}` that {who} knows; {why}. Whether there are any is \
+                     unknown.\n"
+                ),
                 unsure => format!(
                     "No symbols like `{query}` yet: {who} is {}. Whether there are any is unknown.\n",
                     trust(unsure)

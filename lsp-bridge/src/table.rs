@@ -59,6 +59,8 @@ struct Row {
     cancels: bool,
     #[serde(default)]
     background: Vec<String>,
+    #[serde(default)]
+    whole_with: Vec<Marker>,
     install: String,
     source: String,
     #[serde(skip, default = "yes")]
@@ -91,6 +93,8 @@ pub struct ServerPatch {
     pub workspace: Option<Vec<Marker>>,
     /// What marks the root of a package.
     pub package: Option<Vec<Marker>>,
+    /// What it needs at the root to know the whole project.
+    pub whole_with: Option<Vec<Marker>>,
     /// What it is for.
     pub purpose: Option<Purpose>,
     /// Put over what it is told when it asks for its configuration.
@@ -197,6 +201,7 @@ impl Row {
             warm_s: 0,
             cancels: true,
             background: Vec::new(),
+            whole_with: Vec::new(),
             install: String::new(),
             source: "your configuration".to_owned(),
             enabled: true,
@@ -218,6 +223,7 @@ impl Row {
         replace(&mut self.files, patch.files.as_ref());
         replace(&mut self.workspace, patch.workspace.as_ref());
         replace(&mut self.package, patch.package.as_ref());
+        replace(&mut self.whole_with, patch.whole_with.as_ref());
         replace(&mut self.purpose, patch.purpose.as_ref());
         replace(&mut self.enabled, patch.enabled.as_ref());
         if let Some(seconds) = patch.start_timeout_s {
@@ -250,7 +256,7 @@ impl Row {
         if self.files.is_empty() || !self.files.iter().all(is_kind) {
             return Err(PatchError::Files);
         }
-        let markers = self.workspace.iter().chain(&self.package);
+        let markers = self.workspace.iter().chain(&self.package).chain(&self.whole_with);
         match markers.into_iter().find(|marker| !is_below(&marker.name)) {
             Some(marker) => Err(PatchError::Marker(marker.name.clone())),
             None => Ok(()),
@@ -283,6 +289,7 @@ impl Row {
             warm_time: seconds(self.warm_s),
             cancels: self.cancels,
             background: self.background.clone(),
+            whole_with: self.whole_with.clone(),
             environment: self.environment.clone(),
             install: self.install.clone(),
             source: self.source.clone(),

@@ -12,6 +12,7 @@ use crate::scene::Scene;
 
 mod documents;
 mod edits;
+mod figures;
 mod lives;
 mod protocol;
 mod readiness;

@@ -45,6 +45,39 @@ async fn nothing_from_a_server_that_loads_for_ever_is_unknown() {
     it.finish().await;
 }
 
+/// L25: a server that lacks what it knows the project by is never believed to know all of it; what one file
+/// tells it knows.
+#[tokio::test]
+async fn a_server_that_knows_a_part_of_the_project_says_so() {
+    let script = json!({"rules": [
+        {"on": "textDocument/references", "do": [references(1)]},
+        {"on": "textDocument/implementation", "do": [{"reply": []}]},
+        {"on": "workspace/symbol", "do": [{"reply": []}]},
+    ]});
+    let own = "whole_with = [\"toy.db\"]";
+    let mut it = Code::with(script, &[("main.toy", MAIN)], "", own).await;
+    let why = "without toy.db it knows only the files that it was shown";
+    let result = it.nav("references", "main.toy", 1, "main").await;
+    assert!(
+        result.contains(&format!("1 reference in 1 file (toy, may be incomplete: {why})")),
+        "{result}"
+    );
+    let result = it.nav("implementations", "main.toy", 1, "main").await;
+    assert!(result.contains(&format!("No implementations that toy knows; {why}.")), "{result}");
+    let search = json!({"op": "search", "query": "nothing"});
+    let result = it.call("code_symbols", search).await;
+    assert!(result.contains("Whether there are any is unknown"), "{result}");
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains("(toy, complete"), "{result}");
+    it.finish().await;
+
+    let files = [("main.toy", MAIN), ("toy.db", ""), ("toy.root", "")];
+    let mut it = Code::with(json!({}), &files, "", own).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("(toy, complete"), "{result}");
+    it.finish().await;
+}
+
 /// An empty answer of a server that has just been started is asked again.
 #[tokio::test]
 async fn an_empty_first_answer_is_not_believed_at_once() {

@@ -99,6 +99,23 @@ async fn clangd_answers_what_is_true() {
     answers_are_true(&truth(), &[program.parent().unwrap().to_owned()]).await;
 }
 
+/// Without a list of the project's files clangd answers of what it was shown, and that is said.
+#[tokio::test]
+async fn clangd_without_a_database_is_not_believed_to_know_the_project() {
+    let Some(program) = installed("clangd", ".venv/bin/clangd") else { return };
+    let mut truth = truth();
+    truth.files.retain(|(name, _)| *name != "compile_commands.json");
+    truth.files.push(("compile_flags.txt", "-std=c++17\n".to_owned()));
+    let mut live = Live::open(&truth.files, &[program.parent().unwrap().to_owned()]).await;
+    let (call, line) = truth.call;
+    let references = live.nav("references", FUNCTION, call, line).await;
+    assert!(
+        references.contains("may be incomplete: without compile_commands.json"),
+        "{references}"
+    );
+    live.client.finish(&live.scene.place).await;
+}
+
 /// A folder that is reached through a link: clangd takes one file under two names for two files.
 #[tokio::test]
 async fn clangd_knows_a_linked_project_whole() {
