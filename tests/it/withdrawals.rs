@@ -161,7 +161,7 @@ async fn a_load_is_taken_back_in_the_middle_of_its_replay() {
     client.read_until("user_message_chunk");
     let load = client.begin("session/load", opening(&scene, &session)).await;
     client
-        .wait_for("the replay", |trace| (!trace.updates(&session).is_empty()).then_some(()))
+        .wait_for("the replay", |trace| trace.updates_of(&session, "user_message_chunk").pop())
         .await;
     client.unread().await;
     client.send(&cancel(&load)).await;
@@ -195,7 +195,7 @@ async fn a_load_of_an_open_session_is_taken_back_alone() {
         )
         .await;
     client
-        .wait_for("the replay", |trace| (!trace.updates(&session).is_empty()).then_some(()))
+        .wait_for("the replay", |trace| trace.updates_of(&session, "user_message_chunk").pop())
         .await;
     client.unread().await;
     client.send(&cancel(&load)).await;

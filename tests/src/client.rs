@@ -93,12 +93,14 @@ impl Client {
         *lock(&self.shared.permission) = permission;
     }
 
-    /// Stops or resumes reading the agent's stdout, as a stuck client would.
+    /// Stops or resumes reading the agent's stdout, as a stuck client would; to the end, whatever
+    /// [`Client::read_until`] was told.
     pub fn set_reading(&self, reading: bool) {
+        lock(&self.shared.last).take();
         self.shared.reading.send_replace(reading);
     }
 
-    /// Reads no further than the next line that holds `text`.
+    /// Reads no further than the next line that holds `text`. Wait for that line before what follows.
     pub fn read_until(&self, text: &str) {
         *lock(&self.shared.last) = Some(text.to_owned());
     }

@@ -119,7 +119,7 @@ fn what_is_wrong_is_told_with_its_line_and_the_rest_is_used() {
             ! c.toml:5: `trusted` names the whole machine, ignored; name folders
             ! c.toml:5: `trusted` must be a list of absolute folders, or of ones such as "~/src"; ignored
             ! c.toml:5: `trusted` must be a list of absolute folders, or of ones such as "~/src"; ignored
-            ! c.toml:7: lsp.ty: unknown field `comand`, expected one of `command`, `args`, `env`, `files`, `workspace`, `package`, `purpose`, `settings`, `initialization`, `enabled`, `start_timeout_s`; it is left out
+            ! c.toml:7: lsp.ty: unknown field `comand`, expected one of `command`, `args`, `env`, `files`, `workspace`, `package`, `whole_with`, `purpose`, `settings`, `initialization`, `enabled`, `start_timeout_s`; it is left out
             ! c.toml:11: lsp.pyright: invalid type: integer `7`, expected a string; it is left out
             ! c.toml:18: a language server has a name; ignored
             ! c.toml:14: lsp.clangd: `command` is the name of a program on the search path, or an absolute path; it is left out
