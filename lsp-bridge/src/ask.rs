@@ -2,7 +2,8 @@
 //!
 //! An empty success is the usual answer of a server that does not know the project yet, and some first
 //! give a part of the truth. So an answer counts as whole only if the server was ready before it was
-//! asked; what is told otherwise says so. "Unknown" is never "none".
+//! asked; what is told otherwise says so. "Unknown" is never "none". Where one thing is asked for and
+//! found, nobody waits for the rest of the project, unless the server is known to find the wrong one first.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +91,8 @@ pub(crate) enum Completeness {
     Complete,
     /// The server does not know the project yet; what it is busy with.
     Loading(String),
+    /// The same, but it found the one thing that it was asked for.
+    Found(String),
     /// The server says that it failed.
     Sick(String),
     /// The server knows a part of the project: why.
@@ -98,6 +101,15 @@ pub(crate) enum Completeness {
 
 /// What a server that knows a part of the project answers as well as any.
 const OF_ONE_FILE: [&str; 2] = ["textDocument/documentSymbol", "textDocument/hover"];
+
+/// What has one answer, as a rule: when it is found, it is not for want of others that it is wrong.
+const OF_ONE_THING: [&str; 5] = [
+    "textDocument/definition",
+    "textDocument/typeDefinition",
+    "textDocument/prepareCallHierarchy",
+    "textDocument/documentSymbol",
+    "textDocument/hover",
+];
 
 /// Why there is no answer, for the model.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -205,6 +217,19 @@ impl Asking<'_> {
         self.life.clock.now()
     }
 
+    /// Whether what it finds now is what was asked for.
+    fn finds(&self) -> bool {
+        OF_ONE_THING.contains(&self.question.method) && self.life.finds_right()
+    }
+
+    /// What it is busy with that is not ready.
+    fn busy_with(&self) -> String {
+        match self.life.readiness() {
+            Readiness::Loading(what) => what,
+            _ => "the project".to_owned(),
+        }
+    }
+
     fn has_begun(&self) -> bool {
         matches!(self.life.readiness(), Readiness::Loading(_) | Readiness::Sick(_))
     }
@@ -227,6 +252,7 @@ impl Asking<'_> {
         loop {
             let mut states = self.life.heard.watch();
             let ready = self.life.readiness();
+            let finds = self.finds();
             let answer = self.once(deadline).await;
             let last = match answer {
                 Ok((result, found)) => {
@@ -239,8 +265,12 @@ impl Asking<'_> {
                             return Ok(reply(self.at_best()));
                         }
                         Readiness::Sick(why) => return Ok(reply(Completeness::Sick(why))),
-                        Readiness::Young => Ok(reply(Completeness::Loading("the project".into()))),
-                        Readiness::Loading(what) => Ok(reply(Completeness::Loading(what))),
+                        Readiness::Young | Readiness::Loading(_) if !is_empty && finds => {
+                            return Ok(reply(Completeness::Found(self.busy_with())));
+                        }
+                        Readiness::Young | Readiness::Loading(_) => {
+                            Ok(reply(Completeness::Loading(self.busy_with())))
+                        }
                     }
                 }
                 Err(Once::Trouble(trouble)) => return Err(trouble),
@@ -258,6 +288,10 @@ impl Asking<'_> {
             };
             if self.now() >= deadline {
                 return last;
+            }
+            // Done with its work meanwhile: another answer is to be had.
+            if !finds && self.finds() {
+                continue;
             }
             self.pause(SHORTEST_PAUSE).await?;
             tokio::select! {

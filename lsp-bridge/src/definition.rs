@@ -36,6 +36,11 @@ pub struct ServerDefinition {
     pub start_limit: Duration,
     /// How long after the first opened file its answers may still be incomplete without its saying so.
     pub warm_time: Duration,
+    /// Whether what it finds before it knows the project may be the wrong thing: the import of a name, or
+    /// where it is declared.
+    pub hasty: bool,
+    /// Whether it asks for its settings at its start: told of them besides, it would begin anew.
+    pub asks_settings: bool,
     /// Whether it bears that a request is cancelled; some never answer again.
     pub cancels: bool,
     /// How the tokens of progress begin that says nothing of whether its answers are whole, as that of

@@ -40,8 +40,8 @@ pub(crate) struct Heard {
 pub(crate) struct State {
     /// What it is busy with that counts, by token.
     progress: BTreeMap<String, String>,
-    /// Whether it ever was.
-    was_busy: bool,
+    /// Since when it was so last; `None` if it never was.
+    busy_since: Option<SystemTime>,
     /// Since when it is not.
     idle_since: SystemTime,
     /// Why its answers cannot be trusted, in its words.
@@ -89,7 +89,7 @@ impl Heard {
     ) -> Self {
         let state = watch::Sender::new(State {
             progress: BTreeMap::new(),
-            was_busy: false,
+            busy_since: None,
             idle_since: clock.now(),
             sick: None,
             pushed: HashMap::new(),
@@ -120,11 +120,17 @@ impl Heard {
             return Readiness::Loading(title.clone());
         }
         let idle = self.clock.now().duration_since(state.idle_since).unwrap_or_default();
-        match (idle >= QUIET, state.was_busy) {
+        match (idle >= QUIET, state.busy_since.is_some()) {
             (true, _) => Readiness::Ready,
             (false, true) => Readiness::Loading("the project".to_owned()),
             (false, false) => Readiness::Young,
         }
+    }
+
+    /// Whether it began something that counts at this time or later, and is done with all of it.
+    pub(crate) fn has_worked_since(&self, time: SystemTime) -> bool {
+        let state = self.state.borrow();
+        state.progress.is_empty() && state.busy_since.is_some_and(|since| since >= time)
     }
 
     /// The last push of a file.
@@ -155,9 +161,12 @@ impl Heard {
         match value.get("kind").and_then(Value::as_str) {
             Some("begin") if !self.background.iter().any(does_not_count) => {
                 let title = if title.is_empty() { token.clone() } else { title.to_owned() };
+                let now = self.clock.now();
                 self.state.send_modify(|state| {
+                    if state.progress.is_empty() {
+                        state.busy_since = Some(now);
+                    }
                     state.progress.insert(token.clone(), title);
-                    state.was_busy = true;
                 });
             }
             Some("end") => {
@@ -346,6 +355,24 @@ mod tests {
         let sick = json!({"health": "error", "message": "no toolchain", "quiescent": true});
         heard.heard("experimental/serverStatus", sick);
         assert_eq!(heard.readiness(), Readiness::Sick("no toolchain".into()));
+    }
+
+    #[test]
+    fn work_that_was_begun_before_says_nothing_of_what_came_after() {
+        let heard = heard(json!({}));
+        let say = |token: u64, kind: &str| {
+            let value = json!({"kind": kind, "title": "Indexing"});
+            heard.heard("$/progress", json!({"token": token, "value": value}));
+        };
+        say(1, "begin");
+        std::thread::yield_now();
+        let opened = SystemTime::now();
+        say(1, "end");
+        assert!(!heard.has_worked_since(opened));
+        say(2, "begin");
+        assert!(!heard.has_worked_since(opened));
+        say(2, "end");
+        assert!(heard.has_worked_since(opened));
     }
 
     #[test]

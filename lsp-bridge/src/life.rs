@@ -138,7 +138,8 @@ impl Life {
         };
         // Should it be gone by now, the first question finds out.
         life.tell("initialized", json!({})).await.ok();
-        if settings.as_object().is_some_and(|settings| !settings.is_empty()) {
+        let has_settings = settings.as_object().is_some_and(|settings| !settings.is_empty());
+        if has_settings && !life.definition.asks_settings {
             let params = json!({"settings": settings});
             life.tell("workspace/didChangeConfiguration", params).await.ok();
         }
@@ -195,9 +196,9 @@ impl Life {
         files: &Arc<dyn Files>,
     ) -> Result<Shown, NoAnswer> {
         let wire = Wire { connection: &self.connection, heard: &self.heard };
-        let shown = self.documents.lock().await.show(&wire, source, language, files).await;
+        // Before it is told: what it does from now on is of the project.
         self.first_opened.get_or_init(|| self.clock.now());
-        shown
+        self.documents.lock().await.show(&wire, source, language, files).await
     }
 
     /// Shows it what has changed of the files that it has open.
@@ -245,17 +246,30 @@ impl Life {
 
     /// How far its answers can be trusted now.
     pub(crate) fn readiness(&self) -> Readiness {
-        let warm_time = self.definition.warm_time;
-        let age = |since: &SystemTime| self.clock.now().duration_since(*since).unwrap_or_default();
         match self.heard.readiness() {
-            Readiness::Ready | Readiness::Young
-                if !warm_time.is_zero()
-                    && self.first_opened.get().is_none_or(|since| age(since) < warm_time) =>
-            {
+            Readiness::Ready | Readiness::Young if !self.is_warm() => {
                 Readiness::Loading("the project".to_owned())
             }
             readiness => readiness,
         }
+    }
+
+    /// Whether it could find out by now what it does not say that it is still finding out. What it says of
+    /// its work goes before the clock.
+    fn is_warm(&self) -> bool {
+        let warm_time = self.definition.warm_time;
+        let age = |since: &SystemTime| self.clock.now().duration_since(*since).unwrap_or_default();
+        warm_time.is_zero()
+            || self
+                .first_opened
+                .get()
+                .is_some_and(|since| age(since) >= warm_time || self.heard.has_worked_since(*since))
+    }
+
+    /// Whether the one thing that it finds is the right one, although it may not know all yet.
+    pub(crate) fn finds_right(&self) -> bool {
+        let worked = |since: &SystemTime| self.heard.has_worked_since(*since);
+        !self.definition.hasty || self.first_opened.get().is_some_and(worked)
     }
 
     /// Waits until nothing can be said to it any more.

@@ -55,6 +55,10 @@ struct Row {
     start_limit_s: Option<u32>,
     #[serde(default)]
     warm_s: u32,
+    #[serde(default)]
+    hasty: bool,
+    #[serde(default)]
+    asks_settings: bool,
     #[serde(default = "yes")]
     cancels: bool,
     #[serde(default)]
@@ -199,6 +203,8 @@ impl Row {
             initialization: Value::Null,
             start_limit_s: None,
             warm_s: 0,
+            hasty: false,
+            asks_settings: false,
             cancels: true,
             background: Vec::new(),
             whole_with: Vec::new(),
@@ -287,6 +293,8 @@ impl Row {
             initialization,
             start_limit: seconds(self.start_limit_s.unwrap_or(START_LIMIT_S)),
             warm_time: seconds(self.warm_s),
+            hasty: self.hasty,
+            asks_settings: self.asks_settings,
             cancels: self.cancels,
             background: self.background.clone(),
             whole_with: self.whole_with.clone(),

@@ -64,6 +64,19 @@ impl Code {
         Self::open(scene).await
     }
 
+    /// A server of this name: what is known of it holds for whatever program it is.
+    async fn known_as(name: &str, script: Value, files: &[(&str, &str)]) -> Self {
+        let scene = Scene::new(Script::new()).await;
+        for (path, text) in files {
+            scene.place.write(path, text);
+        }
+        configure(&scene.place, &script, "", "");
+        let config = fs_err::read_to_string(scene.place.bridle_home().join("config.toml")).unwrap();
+        let named = config.replace("[lsp.toy]", &format!("[lsp.{name}]"));
+        scene.place.configure("config.toml", named);
+        Self::open(scene).await
+    }
+
     async fn open(scene: Scene) -> Self {
         let (client, session) = scene.session().await;
         Self { scene, client, session }

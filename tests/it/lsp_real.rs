@@ -13,6 +13,7 @@ use crate::interop::installed;
 use crate::scene::Scene;
 
 mod cpp;
+mod first;
 mod python;
 mod rust;
 mod typescript;
@@ -171,6 +172,11 @@ async fn answers_are_true(truth: &Truth, tools: &[PathBuf]) {
     let line: u32 = line.parse().unwrap();
     let incoming = live.nav("incoming_calls", FUNCTION, file, line).await;
     assert_eq!(places(&incoming), set(truth.incoming), "{server}: {incoming}");
+    // What is called in it stands a line below its head.
+    let outgoing = live.nav("outgoing_calls", "bericht", truth.call.0, truth.call.1 - 1).await;
+    let called = format!("{}:{}", truth.call.0, truth.call.1);
+    let is_called = |row: &str| row.starts_with(&called) && row.contains(FUNCTION);
+    assert!(outgoing.lines().any(is_called), "{server}: {outgoing}");
     let outline = live.ask("code_symbols", json!({"op": "outline", "path": file})).await;
     for name in truth.outline {
         assert!(outline.contains(name), "{server}: {name}: {outline}");

@@ -31,6 +31,7 @@ mod live_output;
 mod load;
 mod lsp;
 mod lsp_commands;
+mod lsp_direct;
 mod lsp_real;
 mod mcp;
 mod models;

@@ -1,19 +1,27 @@
 //! What asking a language server costs beyond the server's own time, printed beside its goals (issue 11).
 //! Only what was shown is judged.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::*;
 use crate::figures::figure;
+use crate::lsp_direct::{Direct, least};
 
 const CALLS: u32 = 10;
 const ROUNDS: u32 = 6;
 
-/// The least of several times: whatever else runs only adds.
-fn least(times: &[Duration]) -> Duration {
-    times.iter().copied().min().unwrap()
+/// The scripted server without anybody between, `main.toy` open.
+fn alone(place: &Place, heard: &str) -> Direct {
+    let heard = place.workspace().join(format!("heard-{heard}"));
+    let program = Path::new(env!("CARGO_BIN_EXE_bridle-lsp-scripted"));
+    let mut server = Direct::start(program, &[], &place.workspace(), Some(("LSP_HEARD", &heard)));
+    server.introduce(&json!({}));
+    server.open("main.toy", "toy", MAIN);
+    server
+}
+
+fn definition(server: &mut Direct) -> Value {
+    server.definition("main.toy", 1, 23)
 }
 
 /// One prompt in which the model makes so many of these calls; how long one took.
@@ -43,11 +51,10 @@ async fn what_a_question_costs() {
         asked.push(timed(&mut it, "code_nav", |number| at(number, "area#2")).await);
     }
     assert_eq!(it.heard("textDocument/definition").len(), (ROUNDS * CALLS) as usize);
-    let mut alone = Alone::start(&it.scene.place, "direct");
-    alone.introduce(&it.scene.place);
+    let mut alone = alone(&it.scene.place, "direct");
     let direct = least(&[(); 6].map(|()| {
         let begun = Instant::now();
-        (0..CALLS).for_each(|_| drop(alone.definition(&it.scene.place)));
+        (0..CALLS).for_each(|_| drop(definition(&mut alone)));
         begun.elapsed() / CALLS
     }));
     drop(alone);
@@ -75,9 +82,8 @@ async fn what_the_first_definition_costs() {
         ours.push(begun.elapsed());
         assert!(result.contains("area.toy:1: def area"), "{result}");
         let begun = Instant::now();
-        let mut alone = Alone::start(&it.scene.place, &format!("direct-{round}"));
-        alone.introduce(&it.scene.place);
-        assert!(alone.definition(&it.scene.place).to_string().contains("area.toy"));
+        let mut alone = alone(&it.scene.place, &format!("direct-{round}"));
+        assert!(definition(&mut alone).to_string().contains("area.toy"));
         direct.push(begun.elapsed());
         drop(alone);
         it.finish().await;
@@ -125,87 +131,4 @@ async fn what_errors_after_an_edit_cost() {
             times[1]
         ),
     );
-}
-
-/// The scripted server without anybody between.
-struct Alone {
-    child: Child,
-    answers: BufReader<ChildStdout>,
-    asked: u64,
-}
-
-impl Alone {
-    #[expect(clippy::disallowed_methods, reason = "what it costs without us")]
-    fn start(place: &Place, heard: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_bridle-lsp-scripted"))
-            .env("LSP_HEARD", place.workspace().join(format!("heard-{heard}")))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let answers = BufReader::new(child.stdout.take().unwrap());
-        Self { child, answers, asked: 0 }
-    }
-
-    fn tell(&mut self, message: &Value) {
-        let text = message.to_string();
-        let pipe = self.child.stdin.as_mut().unwrap();
-        write!(pipe, "Content-Length: {}\r\n\r\n{text}", text.len()).unwrap();
-    }
-
-    fn ask(&mut self, method: &str, params: Value) -> Value {
-        self.asked += 1;
-        let id = self.asked;
-        self.tell(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        loop {
-            let mut length = 0;
-            loop {
-                let mut line = String::new();
-                self.answers.read_line(&mut line).unwrap();
-                match line.trim().strip_prefix("Content-Length: ") {
-                    Some(number) => length = number.parse().unwrap(),
-                    None if line.trim().is_empty() => break,
-                    None => {}
-                }
-            }
-            let mut text = vec![0; length];
-            self.answers.read_exact(&mut text).unwrap();
-            let message: Value = serde_json::from_slice(&text).unwrap();
-            if message["id"] == id && message.get("method").is_none() {
-                return message["result"].clone();
-            }
-        }
-    }
-
-    fn introduce(&mut self, place: &Place) {
-        let root = format!("file://{}", place.workspace().display());
-        let folders = json!([{"uri": root, "name": "w"}]);
-        let capabilities = json!({"textDocument": {}});
-        self.ask(
-            "initialize",
-            json!({"processId": null, "rootUri": root, "workspaceFolders": folders,
-                "capabilities": capabilities}),
-        );
-        self.tell(&json!({"jsonrpc": "2.0", "method": "initialized", "params": {}}));
-        let document = json!({"uri": format!("{root}/main.toy"), "languageId": "toy", "version": 1,
-            "text": MAIN});
-        let params = json!({"textDocument": document});
-        self.tell(&json!({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": params}));
-    }
-
-    fn definition(&mut self, place: &Place) -> Value {
-        let uri = format!("file://{}/main.toy", place.workspace().display());
-        let position = json!({"line": 1, "character": 23});
-        self.ask(
-            "textDocument/definition",
-            json!({"textDocument": {"uri": uri}, "position": position}),
-        )
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        self.child.wait().unwrap();
-    }
 }

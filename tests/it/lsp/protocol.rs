@@ -229,3 +229,20 @@ async fn ignored_files_are_counted_and_foreign_ones_marked() {
     assert!(!result.contains("made.toy"), "{result}");
     it.finish().await;
 }
+
+/// L33: settings are told, except to a server that asks for them and would begin anew.
+#[tokio::test]
+async fn a_server_that_asks_for_its_settings_is_not_told_of_them_besides() {
+    for (name, told) in [("vtsls", 1), ("pyright", 0)] {
+        let items = json!({"items": [{"section": "python.analysis"}]});
+        let script = json!({"rules": [
+            {"on": "initialized", "do": [{"request": [7, "workspace/configuration", items]}]}]});
+        let mut it = Code::known_as(name, script, &[("main.toy", MAIN)]).await;
+        it.nav("hover", "main.toy", 1, "main").await;
+        assert_eq!(it.heard("workspace/didChangeConfiguration").len(), told, "{name}");
+        let answer = it.answers().remove("7").unwrap();
+        let knows = answer["result"][0]["diagnosticMode"] == "openFilesOnly";
+        assert_eq!(knows, name == "pyright", "{answer}");
+        it.finish().await;
+    }
+}

@@ -89,6 +89,55 @@ async fn an_empty_first_answer_is_not_believed_at_once() {
     it.finish().await;
 }
 
+/// L25: one thing that is found is told at once, and that the server still loads; a list waits, and nothing
+/// is not believed.
+#[tokio::test]
+async fn what_is_found_while_a_server_loads_is_told_at_once() {
+    let script = json!({"rules": [
+        {"on": "initialized", "do": [progress("p", "begin")]},
+        {"on": "textDocument/definition", "nth": 2, "do": [{"reply": []}]},
+        {"on": "textDocument/definition", "nth": 3, "do": [{"reply": null}]},
+        {"on": "textDocument/references", "nth": 1, "do": [references(1)]},
+        {"on": "textDocument/references", "nth": 2, "do": [references(1)]},
+        {"on": "textDocument/references", "nth": 3, "do": [references(2), progress("p", "end")]},
+        {"on": "textDocument/references", "do": [references(3)]},
+    ]});
+    let mut it = Code::new(script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let found = "(toy, still loading (Indexing): there may be more";
+    for (round, asked) in [(1, 1), (2, 4)] {
+        let result = it.nav("definition", "main.toy", 2, "area").await;
+        assert!(result.contains("area.toy:1: def area"), "{round}: {result}");
+        assert!(result.contains(found), "{round}: {result}");
+        assert_eq!(it.heard("textDocument/definition").len(), asked, "{round}");
+    }
+    for op in ["hover", "type_definition"] {
+        let result = it.nav(op, "main.toy", 2, "area").await;
+        assert!(result.contains("def area") && result.contains(found), "{op}: {result}");
+    }
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("3 references in 1 file (toy, complete"), "{result}");
+    it.finish().await;
+}
+
+/// L25: a server that is known to find the wrong thing first is waited for, but only until it has done what it
+/// says that it does.
+#[tokio::test]
+async fn a_hasty_server_is_waited_for_until_it_says_that_it_is_done() {
+    let wrong = json!({"reply": [{"uri": "ROOT/main.toy", "range": {
+        "start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 8}}}]});
+    let script = json!({"rules": [
+        {"on": "textDocument/didOpen", "nth": 1, "do": [progress("p", "begin")]},
+        {"on": "textDocument/definition", "nth": 1, "do": [wrong]},
+        {"on": "textDocument/definition", "nth": 2, "do": [wrong, progress("p", "end")]},
+    ]});
+    let mut it = Code::known_as("vtsls", script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("area.toy:1: def area"), "{result}");
+    assert!(!result.contains("main.toy:1"), "{result}");
+    assert_eq!(it.heard("textDocument/definition").len(), 3);
+    it.finish().await;
+}
+
 /// L26: a server that says it is done and dies has not answered.
 #[tokio::test]
 async fn a_server_that_ends_its_progress_by_dying_has_not_answered() {

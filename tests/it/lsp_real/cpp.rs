@@ -65,7 +65,7 @@ fn database() -> String {
     format!("[{}]\n", ["formen.cpp", "bericht.cpp", "main.cpp"].map(entry).join(",\n"))
 }
 
-fn truth() -> Truth {
+pub(super) fn truth() -> Truth {
     Truth {
         server: "clangd",
         files: vec![

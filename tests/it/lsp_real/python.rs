@@ -45,7 +45,7 @@ summe: float = gesamtfläche([kreis])
 print(bericht([kreis]), summe)
 ";
 
-fn truth(server: &'static str) -> Truth {
+pub(super) fn truth(server: &'static str) -> Truth {
     Truth {
         server,
         files: vec![

@@ -41,7 +41,7 @@ const CONFIG: &str = r#"{"compilerOptions": {"strict": true, "noEmit": true, "ta
   "module": "esnext", "moduleResolution": "bundler", "types": []}, "include": ["src"]}
 "#;
 
-fn truth(server: &'static str) -> Truth {
+pub(super) fn truth(server: &'static str) -> Truth {
     Truth {
         server,
         files: vec![

