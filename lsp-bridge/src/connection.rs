@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
+use bridle_world::servers::Secrets;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -70,6 +71,14 @@ type Answer = Result<Value, NoAnswer>;
 /// The requests that wait for an answer; `None` once the conversation is over.
 type Pending = Arc<Mutex<Option<HashMap<i64, oneshot::Sender<Answer>>>>>;
 
+/// How a server is spoken with.
+pub(crate) struct Manners {
+    /// Whether it bears that a request is cancelled.
+    pub(crate) cancels: bool,
+    /// What nobody is to read of what it says.
+    pub(crate) secrets: Secrets,
+}
+
 /// A conversation. Dropped, it ends.
 pub(crate) struct Connection {
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -90,7 +99,7 @@ impl Connection {
         input: impl AsyncWrite + Send + Unpin + 'static,
         output: impl AsyncRead + Send + Unpin + 'static,
         listener: Arc<dyn Listener>,
-        cancels: bool,
+        manners: Manners,
         clock: Arc<dyn Clock>,
         tasks: &TaskSet,
     ) -> Self {
@@ -98,7 +107,8 @@ impl Connection {
         let (answers, answered) = mpsc::channel(ANSWER_QUEUE);
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
         let (closing, over) = (CancellationToken::new(), CancellationToken::new());
-        let reader = Reader { pending: Arc::clone(&pending), listener, answers };
+        let Manners { cancels, secrets } = manners;
+        let reader = Reader { pending: Arc::clone(&pending), listener, answers, secrets };
         let ended = over.clone();
         tasks.spawn(async move {
             reader.read(output, &ended).await;
@@ -251,6 +261,7 @@ struct Reader {
     pending: Pending,
     listener: Arc<dyn Listener>,
     answers: mpsc::Sender<Vec<u8>>,
+    secrets: Secrets,
 }
 
 impl Reader {
@@ -289,6 +300,8 @@ impl Reader {
                 return Ok(());
             }
         };
+        // Before anybody reads or keeps any of it.
+        self.secrets.blank_in(&mut message);
         let id = message.get("id").filter(|id| !id.is_null()).cloned();
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
         let mut part = |name: &str| message.get_mut(name).map(Value::take);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use bridle_world::servers::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -127,11 +128,16 @@ pub struct NodePackage {
 
 /// Variables of an environment. What is printed for debugging has their names only.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Variables(pub Vec<(String, String)>);
+pub struct Variables {
+    /// Their names and values.
+    pub pairs: Vec<(String, String)>,
+    /// Which of what they hold nobody is to read where a server says it again.
+    pub secrets: Secrets,
+}
 
 impl fmt::Debug for Variables {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+        formatter.debug_list().entries(self.pairs.iter().map(|(name, _)| name)).finish()
     }
 }
 

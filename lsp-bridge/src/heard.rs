@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bridle_compose::Clock;
+use bridle_world::servers::Voice;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::connection::Listener;
 use crate::diagnostic::Diagnostic;
-use crate::log::Log;
 use crate::uri::{path_of, uri_of};
 
 /// How long nothing may go on for a server to count as idle: one piece of its work follows another.
@@ -26,11 +26,10 @@ const MAX_DIAGNOSTICS: usize = 1_000;
 
 /// What is known of a server from what it said.
 pub(crate) struct Heard {
-    name: String,
     root: PathBuf,
     settings: Value,
     background: Vec<String>,
-    log: Log,
+    voice: Voice,
     clock: Arc<dyn Clock>,
     state: watch::Sender<State>,
 }
@@ -80,11 +79,10 @@ pub(crate) enum Readiness {
 
 impl Heard {
     pub(crate) fn new(
-        name: &str,
         root: &Path,
         settings: Value,
         background: Vec<String>,
-        log: Log,
+        voice: Voice,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let state = watch::Sender::new(State {
@@ -96,8 +94,7 @@ impl Heard {
             pushes: 0,
             registrations: HashMap::new(),
         });
-        let (name, root) = (name.to_owned(), root.to_owned());
-        Self { name, root, settings, background, log, clock, state }
+        Self { root: root.to_owned(), settings, background, voice, clock, state }
     }
 
     /// What it said last, now and from now on.
@@ -211,7 +208,7 @@ impl Heard {
         let sick = (text("health") == Some("error"))
             .then(|| text("message").unwrap_or("it does not say why").to_owned());
         if let Some(why) = &sick {
-            self.log.say(&self.name, &format!("its health: {why}"));
+            self.voice.say(&format!("its health: {why}"));
         }
         self.state.send_modify(|state| state.sick = sick);
     }
@@ -268,7 +265,7 @@ impl Listener for Heard {
                 if let Some(text) = params.get("message").and_then(Value::as_str)
                     && (1..=2).contains(&kind)
                 {
-                    self.log.say(&self.name, text);
+                    self.voice.say(text);
                 }
             }
             _ => {}
@@ -304,13 +301,15 @@ impl Listener for Heard {
 #[cfg(test)]
 mod tests {
     use bridle_compose::{SystemClock, TaskSet};
+    use bridle_world::servers::{Journal, Secrets};
 
     use super::*;
 
     fn heard(settings: Value) -> Heard {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let log = Log::new(None, Arc::clone(&clock), &TaskSet::new());
-        Heard::new("s", Path::new("/w"), settings, vec!["check".to_owned()], log, clock)
+        let journal = Journal::new(None, Arc::clone(&clock), &TaskSet::new());
+        let voice = Voice::new("s", Secrets::default(), &journal);
+        Heard::new(Path::new("/w"), settings, vec!["check".to_owned()], voice, clock)
     }
 
     /// L33: one answer for each item, whatever is there.

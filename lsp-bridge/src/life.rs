@@ -9,18 +9,17 @@ use std::time::{Duration, SystemTime};
 use bridle_compose::{Clock, TaskSet};
 use bridle_world::files::Files;
 use bridle_world::process::{Processes, ServerSpec};
+use bridle_world::servers::{End, Journal, ServerProcess, Voice};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Connection, NoAnswer};
+use crate::connection::{Connection, Manners, NoAnswer};
 use crate::definition::ServerDefinition;
 use crate::documents::{Documents, Shown, Sync, Wire};
 use crate::heard::{Heard, Readiness};
 use crate::introduction::{ABILITIES, introduction, provider, registered};
 use crate::locate::Located;
-use crate::log::Log;
 use crate::position::Encoding;
-use crate::process::Process;
 use crate::roots::is_marked;
 use crate::source::Source;
 
@@ -44,7 +43,7 @@ pub(crate) struct Host {
     pub(crate) processes: Arc<Processes>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskSet,
-    pub(crate) log: Log,
+    pub(crate) journal: Journal,
 }
 
 /// A server that answers.
@@ -59,7 +58,7 @@ pub(crate) struct Life {
     pub(crate) partial: Option<String>,
     pub(crate) clock: Arc<dyn Clock>,
     connection: Connection,
-    process: Process,
+    process: ServerProcess,
     capabilities: Value,
     documents: tokio::sync::Mutex<Documents>,
     first_opened: OnceLock<SystemTime>,
@@ -81,7 +80,7 @@ impl Life {
         host: &Host,
         token: &CancellationToken,
     ) -> Result<Self, String> {
-        let variables = definition.environment.0.iter();
+        let variables = definition.environment.pairs.iter();
         let spec = ServerSpec {
             program: located.program.clone().into(),
             arguments: definition.command.iter().skip(1).map(Into::into).collect(),
@@ -93,22 +92,22 @@ impl Life {
             host.processes.server(spec, token).await.map_err(|error| error.to_string())?;
         let (running, dialogue) = started.ok_or("its start was cancelled")?;
         let name = format!("{} ({})", definition.name, root.display());
-        let process = Process::follow(running, &name, &host.tasks, &host.log);
+        let voice = Voice::new(&name, definition.environment.secrets.clone(), &host.journal);
+        let process = ServerProcess::follow(running, voice.clone(), &host.tasks);
         let settings = definition.settings_in(root);
         let clock = Arc::clone(&host.clock);
         let heard = Arc::new(Heard::new(
-            &name,
             root,
             settings.clone(),
             definition.background.clone(),
-            host.log.clone(),
+            voice.clone(),
             Arc::clone(&clock),
         ));
         let listener = Arc::clone(&heard) as _;
         let (input, output) = (dialogue.input, dialogue.output);
-        let cancels = definition.cancels;
+        let manners = Manners { cancels: definition.cancels, secrets: voice.secrets().clone() };
         let wire = Arc::clone(&clock);
-        let connection = Connection::new(input, output, listener, cancels, wire, &host.tasks);
+        let connection = Connection::new(input, output, listener, manners, wire, &host.tasks);
         let params = introduction(root, &located.initialization);
         let limit = definition.start_limit;
         let answer = connection.ask("initialize", Some(params), limit, token).await;
@@ -279,13 +278,13 @@ impl Life {
     pub(crate) async fn ended(&self) {
         tokio::select! {
             () = self.connection.over.cancelled() => {}
-            () = self.process.ended.cancelled() => {}
+            () = self.process.ended() => {}
         }
     }
 
     /// Whether nothing can be said to it any more.
     pub(crate) fn has_ended(&self) -> bool {
-        self.connection.over.is_cancelled() || self.process.ended.is_cancelled()
+        self.connection.over.is_cancelled() || self.process.has_ended()
     }
 
     /// Ends it: asked to, then told to, then made to. How it had ended, should that have been by itself.
@@ -307,7 +306,7 @@ impl Life {
         self.connection.hang_up();
         let end = self.process.end(EXIT_LIMIT, &self.clock).await;
         match ended {
-            true => end.unwrap_or_else(|| "it ended the conversation".to_owned()),
+            true => told(end).unwrap_or_else(|| "it ended the conversation".to_owned()),
             false => "it was ended".to_owned(),
         }
     }
@@ -324,16 +323,24 @@ fn partial(definition: &ServerDefinition, root: &Path) -> Option<String> {
 async fn unheard(
     why: NoAnswer,
     connection: &Connection,
-    process: &Process,
+    process: &ServerProcess,
     clock: &Arc<dyn Clock>,
 ) -> String {
     connection.hang_up();
     let patience = if why == NoAnswer::Gone { EXIT_LIMIT } else { Duration::ZERO };
-    match (why, process.end(patience, clock).await) {
+    match (why, told(process.end(patience, clock).await)) {
         (NoAnswer::Gone, Some(end)) => end,
         (why, Some(end)) => format!("{why}; {end}"),
         (why, None) => why.to_string(),
     }
+}
+
+/// How it ended and the last that it wrote; `None` where there is nothing to say.
+fn told(end: End) -> Option<String> {
+    let how = end.how.map(|how| how.unwrap_or_else(|error| error.to_string()));
+    let wrote = (!end.errors.is_empty()).then(|| format!("it wrote: {}", end.errors));
+    let parts: Vec<_> = how.into_iter().chain(wrote).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 fn who(answer: &Value) -> Option<String> {

@@ -10,13 +10,13 @@ use bridle_compose::{
 use bridle_world::Roots;
 use bridle_world::files::Files;
 use bridle_world::process::Processes;
+use bridle_world::servers::Journal;
 
 use crate::after_edit::AfterEdit;
 use crate::ask::Project;
 use crate::check::Check;
 use crate::desk::Desk;
 use crate::life::Host;
-use crate::log::Log;
 use crate::nav::Nav;
 use crate::servers::Servers;
 use crate::settings::LspSettings;
@@ -52,8 +52,8 @@ impl Plugin for ServersPlugin {
         setup: &Setup,
     ) -> Result<(), ActivateError> {
         let tasks = TaskSet::new();
-        let log = Log::new(settings.log.clone(), Arc::clone(&clock), setup.scope().tasks());
-        let host = Host { processes, clock, tasks: tasks.clone(), log };
+        let journal = Journal::new(settings.log.clone(), Arc::clone(&clock), setup.scope().tasks());
+        let host = Host { processes, clock, tasks: tasks.clone(), journal };
         let closing = setup.token().clone();
         setup.on_retract("the language servers", || async move {
             // Each of their tasks ends with its server.

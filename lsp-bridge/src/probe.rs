@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bridle_compose::{Clock, TaskSet};
 use bridle_world::process::Processes;
+use bridle_world::servers::Journal;
 use tokio_util::sync::CancellationToken;
 
 use crate::definition::ServerDefinition;
 use crate::life::{Host, Life};
 use crate::locate::Located;
-use crate::log::Log;
 
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub async fn probe(
     clock: Arc<dyn Clock>,
     tasks: TaskSet,
 ) -> Result<Introduction, String> {
-    let log = Log::new(None, Arc::clone(&clock), &tasks);
-    let host = Host { processes, clock, tasks, log };
+    let journal = Journal::new(None, Arc::clone(&clock), &tasks);
+    let host = Host { processes, clock, tasks, journal };
     let definition = Arc::new(definition.clone());
     let program = definition.command.first().map(Into::into).unwrap_or_default();
     let located = Located { program, initialization: definition.initialization.clone() };

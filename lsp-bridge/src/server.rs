@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use bridle_world::servers::Voice;
 use futures::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::NoAnswer;
-use crate::definition::ServerDefinition;
+use crate::definition::{ServerDefinition, Variables};
 use crate::heard::Readiness;
 use crate::life::{Host, Life};
 use crate::locate::Located;
@@ -267,7 +268,7 @@ impl Server {
                         why,
                         "a language server was lost"
                     );
-                    self.host.log.say(&self.definition.name, &format!("it was lost: {why}"));
+                    self.say(&format!("it was lost: {why}"));
                     let pause = self.lost(&mut losses, why);
                     tokio::select! {
                         () = closing.cancelled() => break,
@@ -279,6 +280,13 @@ impl Server {
             }
         }
         self.state.send_replace(State::Closed);
+    }
+
+    /// Writes down what became of it.
+    fn say(&self, text: &str) {
+        let Variables { secrets, .. } = &self.definition.environment;
+        let name = format!("{} ({})", self.definition.name, self.root.display());
+        Voice::new(&name, secrets.clone(), &self.host.journal).say(text);
     }
 
     /// Whatever was wanted before is settled.

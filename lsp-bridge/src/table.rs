@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use bridle_world::servers::Secrets;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -91,6 +92,9 @@ pub struct ServerPatch {
     pub args: Option<Vec<String>>,
     /// Variables for it alone.
     pub env: BTreeMap<String, String>,
+    /// The keys that `env` holds, as far as they are known to be any.
+    #[serde(skip)]
+    pub secrets: Secrets,
     /// Endings or whole names of its files, each with the identifier of its language.
     pub files: Option<BTreeMap<String, String>>,
     /// What marks the root of a workspace.
@@ -246,8 +250,8 @@ impl Row {
             }
             put_over(&mut self.initialization, &options);
         }
-        let variables = patch.env.iter().map(|(name, value)| (name.clone(), value.clone()));
-        self.environment = Variables(variables.collect());
+        let pairs = patch.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        self.environment = Variables { pairs: pairs.collect(), secrets: patch.secrets.clone() };
         self.check().map(|()| self)
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use crate::secrets::Secrets;
+use bridle_world::servers::Secrets;
 
 /// The servers of one session.
 #[derive(Clone, Debug, Default)]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
-use bridle_world::process::{Processes, ServerSpec};
+use bridle_world::process::{ProcessError, Processes, ServerSpec};
+use bridle_world::servers::{End, Journal, ServerProcess, Voice};
 use rmcp::model::{ClientRequest, CustomRequest, ProtocolVersion};
 use rmcp::service::{
     ClientInitializeError, Peer, PeerRequestOptions, RoleClient, RunningService, serve_client,
@@ -18,10 +19,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::asking::Person;
 use crate::config::{Reach, ServerConfig};
 use crate::http;
-use crate::journal::{Journal, Voice};
 use crate::listener::Listener;
 use crate::pipes::Pipes;
-use crate::process::Process;
 use crate::request::{Asked, Fault};
 
 /// How long a server may take to end once nothing more is said to it.
@@ -47,7 +46,7 @@ pub(crate) struct Connection {
     peer: Peer<RoleClient>,
     listener: Listener,
     /// Where it is a program of ours.
-    process: Option<Process>,
+    process: Option<ServerProcess>,
     /// Ends the conversation; dropped, too.
     closing: CancellationToken,
     _closes: DropGuard,
@@ -93,6 +92,32 @@ impl Unavailable {
     }
 }
 
+impl From<ProcessError> for Unavailable {
+    fn from(error: ProcessError) -> Self {
+        let text = error.to_string();
+        match error {
+            // A program that is not there does not come by itself.
+            ProcessError::Program { .. } | ProcessError::WorkingDirectory { .. } => {
+                Self::misconfigured(text)
+            }
+            ProcessError::Sandbox { .. } | ProcessError::Supervisor { .. } => Self::new(text),
+        }
+    }
+}
+
+/// The whole reason: how it ended goes before what was noticed of that.
+fn explained(noticed: Unavailable, end: End) -> Unavailable {
+    let why = match end.how {
+        Some(Ok(how)) => Unavailable::new(how),
+        Some(Err(error)) => error.into(),
+        None => noticed,
+    };
+    match end.errors.is_empty() {
+        true => why,
+        false => Unavailable { text: format!("{why}; it wrote: {}", end.errors), ..why },
+    }
+}
+
 impl Connection {
     /// Reaches the server and waits until it has introduced itself. When it does not in time, or cannot
     /// be understood, nothing is left of it.
@@ -104,7 +129,7 @@ impl Connection {
         host: &Host,
         token: &CancellationToken,
     ) -> Result<Self, Unavailable> {
-        let voice = Voice::of(config, &host.journal);
+        let voice = Voice::new(&config.name, config.secrets.clone(), &host.journal);
         let listener = Listener::new(voice.clone(), host);
         let (service, process) = match &config.reach {
             Reach::Stdio { program, arguments, environment } => {
@@ -118,12 +143,14 @@ impl Connection {
                 };
                 let started = host.processes.server(spec, token).await?;
                 let (running, dialogue) = started.ok_or_else(Unavailable::cancelled)?;
-                let process = Process::follow(running, voice, &host.tasks);
+                let process = ServerProcess::follow(running, voice, &host.tasks);
                 let pipes = Pipes::new(config.name.as_str().into(), dialogue);
                 let serving = serve_client(listener.clone(), pipes);
                 match introduced(serving, config, host, token).await {
                     Ok(service) => (service, Some(process)),
-                    Err(why) => return Err(process.end(&host.clock).await.explain(why)),
+                    Err(why) => {
+                        return Err(explained(why, process.end(POLITE_LIMIT, &host.clock).await));
+                    }
                 }
             }
             Reach::Http { url, headers } => {
@@ -220,7 +247,7 @@ impl Connection {
     pub(crate) async fn ended(&self) {
         let process = async {
             match &self.process {
-                Some(process) => process.ended.cancelled().await,
+                Some(process) => process.ended().await,
                 None => std::future::pending().await,
             }
         };
@@ -249,7 +276,9 @@ impl Connection {
             }
         }
         match &self.process {
-            Some(process) => process.end(&self.clock).await.explain(Unavailable::new(why)),
+            Some(process) => {
+                explained(Unavailable::new(why), process.end(POLITE_LIMIT, &self.clock).await)
+            }
             None => Unavailable::new(why),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bridle_world::servers::{Secrets, Voice};
 use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData,
@@ -18,8 +19,6 @@ use url::Url;
 
 use crate::asking::Asking;
 use crate::connection::Host;
-use crate::journal::Voice;
-use crate::secrets::Secrets;
 
 /// Hears what a server says without being asked.
 #[derive(Clone)]

@@ -223,7 +223,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::secrets::Secrets;
+    use bridle_world::servers::Secrets;
 
     fn config(name: &str, url: &str, key: &str) -> ServerConfig {
         let headers = vec![("Authorization".to_owned(), key.to_owned())];

@@ -10,13 +10,13 @@ use bridle_compose::{
 use bridle_session::Header;
 use bridle_store::BlobStore;
 use bridle_world::process::Processes;
+use bridle_world::servers::Journal;
 use tokio::sync::Semaphore;
 
 use crate::asking::Person;
 use crate::config::{ServerConfig, SessionServers};
 use crate::connection::Host;
 use crate::imports::Imports;
-use crate::journal::Journal;
 use crate::late::{CallTool, FindTools};
 use crate::memory::Memory;
 use crate::report::{self, ServerContext};

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use bridle_compose::{Clock, TaskSet};
 use bridle_world::process::{Processes, SearchPath};
+use bridle_world::servers::Journal;
 use tokio_util::sync::CancellationToken;
 
 use crate::asking::Person;
 use crate::config::{Reach, ServerConfig};
 use crate::connection::{Connection, Host};
 use crate::http;
-use crate::journal::Journal;
 use crate::listing::Listing;
 use crate::tool::name_of;
 

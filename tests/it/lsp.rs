@@ -13,6 +13,7 @@ use crate::scene::Scene;
 mod documents;
 mod edits;
 mod figures;
+mod keys;
 mod lives;
 mod protocol;
 mod readiness;
@@ -38,7 +39,7 @@ command = "{command}"
 args = ["{script}"]
 files = {{ ".toy" = "toy" }}
 package = ["toy.root"]
-env = {{ LSP_HEARD = "{heard}" }}
+env.LSP_HEARD = "{heard}"
 {own}
 "#,
         workspace = workspace.display(),

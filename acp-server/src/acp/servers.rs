@@ -1,7 +1,8 @@
 //! The MCP servers that a client names for a session, as the bridge takes them.
 
 use agent_client_protocol::v1::schema::McpServer;
-use bridle_mcp::{Reach, Secrets, ServerConfig, SessionServers};
+use bridle_mcp::{Reach, ServerConfig, SessionServers};
+use bridle_world::servers::Secrets;
 
 use crate::config::keys_in;
 use crate::text;

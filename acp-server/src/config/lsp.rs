@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bridle_lsp::{LspSettings, PatchError, ServerPatch, ServerTable};
+use bridle_world::servers::Secrets;
 
 use super::environment::Environment;
 use super::file::{LspSetting, nearest};
-use super::servers::{fill, open_value, value};
+use super::servers::{Filler, fill, keys_among, open_value};
 use super::settings::{Row, Source};
 
 /// `[lsp]`.
@@ -128,9 +129,9 @@ fn filled(patch: &ServerPatch, environment: &Environment) -> Result<ServerPatch,
     if let Some(arguments) = &mut patch.args {
         *arguments = arguments.iter().map(open).collect::<Result<_, _>>()?;
     }
-    for text in patch.env.values_mut() {
-        *text = fill(text, |name| value(environment, name))?;
-    }
+    let mut filler = Filler::new(environment);
+    patch.env = filler.fill_all(&patch.env)?;
+    patch.secrets = Secrets::new(keys_among(patch.env.iter()).into_iter().chain(filler.keys));
     Ok(patch)
 }
 

@@ -1,9 +1,11 @@
 //! The MCP servers that a user has configured, with what they name of the environment filled in.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bridle_mcp::{Reach, Secrets, ServerConfig};
+use bridle_mcp::{Reach, ServerConfig};
+use bridle_world::servers::Secrets;
 use url::Url;
 
 use super::environment::Environment;
@@ -27,31 +29,19 @@ impl ConfiguredServer {
         environment: &Environment,
     ) -> Result<Self, String> {
         let open = |text: &str| fill(text, |name| open_value(environment, name));
-        let filled = std::cell::RefCell::new(Vec::new());
-        let secret = |text: &str| {
-            fill(text, |name| {
-                let key = environment.secret(name).map(|key| key.expose().to_owned());
-                filled.borrow_mut().extend(key);
-                value(environment, name)
-            })
-        };
-        let pairs = |table: &std::collections::BTreeMap<String, String>| {
-            let pairs = table.iter().map(|(name, text)| Ok((name.clone(), secret(text)?)));
-            pairs.collect::<Result<Vec<_>, String>>()
-        };
+        let mut secret = Filler::new(environment);
         let reach = match (&table.command, &table.url) {
             (Some(command), _) => Reach::Stdio {
                 program: PathBuf::from(open(command)?),
                 arguments: table.args.iter().map(|it| open(it)).collect::<Result<_, _>>()?,
-                environment: pairs(&table.env)?,
+                environment: secret.fill_all(&table.env)?.into_iter().collect(),
             },
             (None, url) => Reach::Http {
-                url: secret(url.as_deref().unwrap_or_default())?,
-                headers: pairs(&table.headers)?,
+                url: secret.fill(url.as_deref().unwrap_or_default())?,
+                headers: secret.fill_all(&table.headers)?.into_iter().collect(),
             },
         };
-        let keys = keys_in(&reach).into_iter().chain(filled.take());
-        let secrets = Secrets::new(keys);
+        let secrets = Secrets::new(keys_in(&reach).into_iter().chain(secret.keys));
         let mut server = ServerConfig::new(name, reach, secrets);
         for (limit, given) in [
             (&mut server.start_limit, table.start_timeout_s),
@@ -77,8 +67,7 @@ impl ConfiguredServer {
 pub fn keys_in(reach: &Reach) -> Vec<String> {
     match reach {
         Reach::Stdio { environment, .. } => {
-            let secret = environment.iter().filter(|(name, _)| Environment::is_secret_name(name));
-            secret.map(|(_, value)| value.trim().to_owned()).collect()
+            keys_among(environment.iter().map(|(name, value)| (name, value)))
         }
         Reach::Http { url, headers } => {
             let secret = headers.iter().filter(|(name, _)| is_secret_header(name));
@@ -90,6 +79,45 @@ pub fn keys_in(reach: &Reach) -> Vec<String> {
             });
             keys.chain(keys_in_address(url)).collect()
         }
+    }
+}
+
+/// What looks like a key of these variables, by their names.
+pub(super) fn keys_among<'a>(
+    variables: impl Iterator<Item = (&'a String, &'a String)>,
+) -> Vec<String> {
+    let secret = variables.filter(|(name, _)| Environment::is_secret_name(name));
+    secret.map(|(_, value)| value.trim().to_owned()).collect()
+}
+
+/// Fills in what texts name of the environment, secrets as well, and knows afterwards which those were.
+pub(super) struct Filler<'a> {
+    environment: &'a Environment,
+    pub(super) keys: Vec<String>,
+}
+
+impl<'a> Filler<'a> {
+    pub(super) fn new(environment: &'a Environment) -> Self {
+        Self { environment, keys: Vec::new() }
+    }
+
+    /// # Errors
+    /// What is wrong, for a person. No value of a variable is in it.
+    fn fill(&mut self, text: &str) -> Result<String, String> {
+        fill(text, |name| {
+            let key = self.environment.secret(name).map(|key| key.expose().to_owned());
+            self.keys.extend(key);
+            value(self.environment, name)
+        })
+    }
+
+    /// # Errors
+    /// As for one text.
+    pub(super) fn fill_all(
+        &mut self,
+        table: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<String, String>, String> {
+        table.iter().map(|(name, text)| Ok((name.clone(), self.fill(text)?))).collect()
     }
 }
 
@@ -110,7 +138,7 @@ fn keys_in_address(url: &str) -> Vec<String> {
 /// The text with each `${NAME}` and `${NAME:-otherwise}` replaced.
 pub(super) fn fill(
     text: &str,
-    value: impl Fn(&str) -> Result<Option<String>, String>,
+    mut value: impl FnMut(&str) -> Result<Option<String>, String>,
 ) -> Result<String, String> {
     let (mut filled, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {
@@ -132,7 +160,7 @@ pub(super) fn fill(
     Ok(filled)
 }
 
-pub(super) fn value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
+fn value(environment: &Environment, name: &str) -> Result<Option<String>, String> {
     let secret = environment.secret(name).map(|secret| secret.expose().to_owned());
     Ok(secret.or_else(|| environment.text(name).map(str::to_owned)))
 }

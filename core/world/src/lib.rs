@@ -1,5 +1,5 @@
 //! The execution world of one host: which folders a session works in, its files, its search, and
-//! its processes under a supervisor.
+//! its processes under a supervisor, those of servers included.
 //!
 //! Tools go through this crate for every effect on the machine; it alone starts processes. It
 //! refuses to judge whether an effect is allowed (`bridle-agent` does) and knows no tool.
@@ -13,6 +13,7 @@ mod protected_names;
 mod roots;
 pub mod sandbox;
 pub mod search;
+pub mod servers;
 pub mod supervisor;
 mod told;
 

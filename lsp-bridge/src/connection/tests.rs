@@ -55,7 +55,8 @@ fn begin(room: usize, cancels: bool) -> (Arc<Connection>, Server, Arc<Heard>) {
     let heard = Arc::<Heard>::default();
     let (clock, tasks) = (Arc::new(SystemClock), TaskSet::new());
     let listener = Arc::clone(&heard) as _;
-    let connection = Connection::new(input, output, listener, cancels, clock, &tasks);
+    let manners = Manners { cancels, secrets: Secrets::default() };
+    let connection = Connection::new(input, output, listener, manners, clock, &tasks);
     let (input, output) = split(theirs);
     let server = Server {
         input,

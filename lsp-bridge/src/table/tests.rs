@@ -103,7 +103,7 @@ fn a_user_says_differently_what_a_server_is() {
         (find(&table, "rust-analyzer"), find(ServerTable::built_in(), "rust-analyzer"));
     assert_eq!(server.command, ["/opt/ra"]);
     assert_eq!(server.start_limit, Duration::from_secs(5));
-    assert_eq!(server.environment.0, [("RA_LOG".to_owned(), "info".to_owned())]);
+    assert_eq!(server.environment.pairs, [("RA_LOG".to_owned(), "info".to_owned())]);
     assert_eq!(server.settings["rust-analyzer"]["cargo"]["features"], "all");
     assert_eq!(
         server.settings["rust-analyzer"]["cargo"]["targetDir"], true,

@@ -67,7 +67,7 @@ fn what_the_user_says_holds() {
     assert_eq!(find("ty"), None);
     let server = find("rust-analyzer").unwrap();
     assert_eq!(server.command, ["/opt/tools/ra", "--x=y"]);
-    assert_eq!(server.environment.0, [("T".to_owned(), "t0k3n".to_owned())]);
+    assert_eq!(server.environment.pairs, [("T".to_owned(), "t0k3n".to_owned())]);
     assert!(!format!("{config:?}").contains("t0k3n"));
     assert_eq!(find("mine").unwrap().source, "your configuration");
     check(
@@ -135,4 +135,21 @@ fn what_is_wrong_is_told_with_its_line_and_the_rest_is_used() {
             ! c.toml:1: `lsp` must be a table; ignored
         "#]],
     );
+}
+
+/// Keys that a server is given are known as such, by the name here or by the name where they are from.
+#[test]
+fn keys_of_a_server_are_known() {
+    let text = r#"
+        [lsp.mine]
+        command = "m"
+        files = { ".mine" = "mine" }
+        env = { LICENCE_KEY = "written-here", T = "x ${A_TOKEN}", U = "not-secret" }
+    "#;
+    let environment = Environment::new([], [("A_TOKEN".to_owned(), "t0k3n-t0k3n".to_owned())]);
+    let patch: ServerPatch =
+        toml::from_str::<toml::Value>(text).unwrap()["lsp"]["mine"].clone().try_into().unwrap();
+    let secrets = filled(&patch, &environment).unwrap().secrets;
+    let shown = secrets.blank("written-here t0k3n-t0k3n not-secret").into_owned();
+    assert_eq!(shown, "[secret] [secret] not-secret");
 }

@@ -1,37 +1,46 @@
-//! The process of a server: followed to its end, and ended.
+//! The process of a server that is spoken with over pipes: followed to its end, and ended.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
-use bridle_world::process::{Capture, Finished, ProcessError, Running};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::log::Log;
+use super::Voice;
+use crate::process::{Capture, Finished, ProcessError, Running};
 
-/// How much of what a server wrote to its standard error a failure tells, in bytes.
+/// How much of what a server wrote to its standard error its end tells, in bytes.
 const TOLD_TAIL: usize = 2_000;
 
 /// The process of a server. Dropped, it is ended without waiting.
-pub(crate) struct Process {
+pub struct ServerProcess {
     /// Orders its end.
     token: CancellationToken,
+    voice: Voice,
     /// What it wrote to its standard error.
     errors: Arc<Mutex<Capture>>,
     /// `None` once it was waited for.
     follower: Mutex<Option<JoinHandle<Result<Finished, ProcessError>>>>,
-    /// Cancelled when it has ended.
-    pub(crate) ended: CancellationToken,
+    ended: CancellationToken,
 }
 
-impl Process {
-    /// Follows the process of the server of this name, and writes down what it says.
-    pub(crate) fn follow(running: Running, name: &str, tasks: &TaskSet, log: &Log) -> Self {
+/// How a server ended.
+#[derive(Debug)]
+pub struct End {
+    /// The end of what it wrote to its standard error, without its keys.
+    pub errors: String,
+    /// In words, or why nobody could follow it; `None` when it was ended, or waited for before.
+    pub how: Option<Result<String, ProcessError>>,
+}
+
+impl ServerProcess {
+    /// Follows the process of a server, and writes down what it says.
+    pub fn follow(running: Running, voice: Voice, tasks: &TaskSet) -> Self {
         let token = CancellationToken::new();
         let (errors, ended) = (Arc::<Mutex<Capture>>::default(), CancellationToken::new());
         let (order, over, shown) = (token.clone(), ended.clone(), Arc::clone(&errors));
-        let (name, log) = (name.to_owned(), log.clone());
+        let told = voice.clone();
         let follower = tasks.spawn(async move {
             let mut written = 0;
             let finished = running
@@ -41,23 +50,38 @@ impl Process {
                     let end = news.text.rfind('\n').map_or(0, |end| end + 1);
                     let whole = news.text.get(..end).unwrap_or_default();
                     written = news.next - (news.text.len() - whole.len()) as u64;
-                    log.say(&name, whole);
+                    told.say(whole);
                     *shown.lock().unwrap_or_else(PoisonError::into_inner) = output.clone();
                 })
                 .await;
             if let Ok(finished) = &finished {
-                log.say(&name, &finished.output.since(written).text);
+                told.say(&finished.output.since(written).text);
                 *shown.lock().unwrap_or_else(PoisonError::into_inner) = finished.output.clone();
             }
             over.cancel();
             finished
         });
-        Self { token, errors, follower: Mutex::new(Some(follower)), ended }
+        Self { token, voice, errors, follower: Mutex::new(Some(follower)), ended }
     }
 
-    /// Waits so long for its end, and then sees to it. How it had ended should that have been by itself,
-    /// and the end of what it wrote to its standard error; nothing where there is nothing to say.
-    pub(crate) async fn end(&self, patience: Duration, clock: &Arc<dyn Clock>) -> Option<String> {
+    /// Waits for its end.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Waits so long for its end, and then sees to it.
+    ///
+    /// # Cancel safety
+    /// It ends all the same; how is not told again.
+    pub async fn end(&self, patience: Duration, clock: &Arc<dyn Clock>) -> End {
         tokio::select! {
             () = self.ended.cancelled() => {}
             () = clock.sleep(patience) => {}
@@ -70,18 +94,23 @@ impl Process {
             None => None,
         };
         let how = match finished {
-            Some(Ok(finished)) if by_itself => Some(how(&finished)),
-            Some(Err(error)) => Some(error.to_string()),
+            Some(Ok(finished)) if by_itself => Some(Ok(how(&finished))),
+            Some(Err(error)) => Some(Err(error)),
             Some(Ok(_)) | None => None,
         };
-        let wrote = tail(&self.errors.lock().unwrap_or_else(PoisonError::into_inner));
-        let wrote = (!wrote.is_empty()).then(|| format!("it wrote: {wrote}"));
-        let parts: Vec<_> = how.into_iter().chain(wrote).collect();
-        (!parts.is_empty()).then(|| parts.join("; "))
+        End { errors: self.tail(), how }
+    }
+
+    /// Keys are blanked before it is cut: a part of one would not be known again.
+    fn tail(&self) -> String {
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = errors.text(|text| self.voice.secrets().blank(text).into_owned());
+        let start = text.ceil_char_boundary(text.len().saturating_sub(TOLD_TAIL));
+        text.get(start..).unwrap_or_default().trim().to_owned()
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.token.cancel();
     }
@@ -93,8 +122,4 @@ fn how(finished: &Finished) -> String {
         (None, Some(signal)) => format!("signal {signal} ended it"),
         (None, None) => "it has ended".to_owned(),
     }
-}
-
-fn tail(errors: &Capture) -> String {
-    errors.recent(TOLD_TAIL).trim().to_owned()
 }

@@ -13,7 +13,7 @@ const SHORTEST: usize = 8;
 const BLANK: &str = "[secret]";
 
 /// The keys of one server. Shows none of them. Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(Arc<[String]>);
 
 impl Secrets {
@@ -27,13 +27,13 @@ impl Secrets {
     }
 
     /// The text without them.
-    pub(crate) fn blank<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub fn blank<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let known = self.0.iter().filter(|key| text.contains(key.as_str()));
         known.fold(Cow::Borrowed(text), |text, key| Cow::Owned(text.replace(key.as_str(), BLANK)))
     }
 
     /// The value without them, in whatever text it has.
-    pub(crate) fn blank_in(&self, value: &mut Value) {
+    pub fn blank_in(&self, value: &mut Value) {
         if self.0.is_empty() {
             return;
         }
