@@ -9,6 +9,7 @@ mod credentials;
 mod endpoint;
 mod environment;
 mod file;
+mod instructions;
 mod listed;
 mod lsp;
 mod paths;
@@ -19,6 +20,7 @@ mod settings;
 
 pub use credentials::{CredentialsError, set_key};
 pub use environment::Environment;
+pub use instructions::InstructionsConfig;
 pub use listed::Listed;
 pub use lsp::LspConfig;
 pub use paths::Places;

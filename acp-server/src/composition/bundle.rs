@@ -39,6 +39,7 @@ pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[
             Some(prompt) => json!({ "text": prompt.text }),
             None => return Row { disabled: true, ..row },
         },
+        "instructions" => settings.instructions.of_plugin(settings.config.as_deref()),
         "budget" => budget(settings, terms).into(),
         "fallback" => match &settings.fallback {
             Some(route) => json!({ "model": route.to_string() }),

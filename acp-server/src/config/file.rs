@@ -14,12 +14,14 @@ use toml::de::{DeTable, DeValue};
 use super::provider::{KnownProvider, PROVIDERS};
 use super::settings::Source;
 
+mod instructions;
 mod lsp;
 mod mcp;
 mod permissions;
 mod sandbox;
 mod values;
 
+pub(super) use instructions::InstructionsSetting;
 pub(super) use lsp::LspSetting;
 pub(super) use mcp::ServerTable;
 
@@ -52,6 +54,8 @@ pub(super) enum Setting {
     ApiKey(&'static str, Secret),
     /// An MCP server and its name.
     McpServer(String, Box<ServerTable>),
+    /// Something of `[instructions]`.
+    Instructions(InstructionsSetting),
     /// Something of `[lsp]`.
     Lsp(LspSetting),
     /// The variable that holds the key.
@@ -171,7 +175,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 17] = [
+const ROOT_KEYS: [&str; 18] = [
     "model",
     "thinking",
     "fallback",
@@ -184,6 +188,7 @@ const ROOT_KEYS: [&str; 17] = [
     "idle_timeout_s",
     "permissions",
     "sandbox",
+    "instructions",
     "mcp",
     "lsp",
     "sessions",
@@ -238,6 +243,7 @@ impl Reader<'_> {
                 "models" => self.models(value),
                 "permissions" => self.permissions(value),
                 "sandbox" => self.sandbox(value),
+                "instructions" => self.instructions(value),
                 "mcp" => self.mcp(value),
                 "lsp" => self.lsp(value),
                 "sessions" => self.sessions(value),

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::endpoint::Endpoint;
 use super::environment::Environment;
 use super::file::{self, Entry, FileKind, ServerTable, Setting};
+use super::instructions::InstructionsWinners;
 use super::listed::Listed;
 use super::lsp::LspWinners;
 use super::paths::Places;
@@ -100,6 +101,7 @@ struct Winners {
     rules: Vec<(Rule, Source)>,
     faulty_rules: bool,
     servers: BTreeMap<String, (Box<ServerTable>, Source)>,
+    instructions: InstructionsWinners,
     lsp: LspWinners,
 }
 
@@ -122,6 +124,7 @@ impl Winners {
             Setting::Rule(rule) => self.rules.push((rule, source)),
             Setting::FaultyRules => self.faulty_rules = true,
             Setting::McpServer(name, server) => drop(self.servers.insert(name, (server, source))),
+            Setting::Instructions(setting) => self.instructions.set(setting, source),
             Setting::Lsp(setting) => self.lsp.set(setting, source),
             Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
             Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
@@ -183,6 +186,7 @@ impl Winners {
         let servers = self.servers(environment, &mut rows, &mut problems);
         let lsp = std::mem::take(&mut self.lsp);
         let lsp = lsp.settle(places.state.as_deref(), environment, &mut rows, &mut problems);
+        let instructions = std::mem::take(&mut self.instructions).settle(&mut rows);
         let budget = self.budget.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone()));
         let settings = Settings {
             thinking: self.thinking.as_ref().map(|(level, _)| *level),
@@ -205,6 +209,7 @@ impl Winners {
             budget: budget.collect(),
             permissions: self.permissions(),
             servers,
+            instructions,
             lsp,
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
             providers,

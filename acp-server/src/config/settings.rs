@@ -11,6 +11,7 @@ use bridle_session::Route;
 use bridle_store::Compression;
 use bridle_world::sandbox::Tier;
 
+use super::instructions::InstructionsConfig;
 use super::lsp::LspConfig;
 use super::servers::ConfiguredServer;
 
@@ -65,6 +66,8 @@ pub struct Settings {
     pub permissions: RulesConfig,
     /// The MCP servers of every session, by name.
     pub servers: Vec<ConfiguredServer>,
+    /// Which files hold instructions.
+    pub instructions: InstructionsConfig,
     /// The language servers.
     pub lsp: LspConfig,
     /// The known providers, in the order in which a key is looked for.

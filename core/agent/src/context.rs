@@ -19,6 +19,33 @@ pub trait ContextSource: Send + Sync + 'static {
     /// # Cancel safety
     /// Must be cancel safe: a cancelled turn, or one that has waited too long, drops it.
     async fn collect(&self, now: &ContextInput) -> Option<String>;
+
+    /// The same in parts, each of which is told for itself, again when it alone changes, and
+    /// withdrawn when it is gone. A source that says one thing has no need of it.
+    ///
+    /// # Cancel safety
+    /// As [`ContextSource::collect`].
+    async fn collect_parts(&self, now: &ContextInput) -> Vec<ContextPart> {
+        self.collect(now).await.map(ContextPart::whole).into_iter().collect()
+    }
+}
+
+/// Something that a source says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextPart {
+    /// Which part it is of what the source says: the path of a file, for one. Empty for all of it.
+    pub name: String,
+    /// What the model is told.
+    pub text: String,
+    /// What the person is told when the model is told this.
+    pub notice: Option<String>,
+}
+
+impl ContextPart {
+    /// All that a source says.
+    pub fn whole(text: String) -> Self {
+        Self { name: String::new(), text, notice: None }
+    }
 }
 
 /// The step before which a source is asked.

@@ -41,7 +41,7 @@ pub use asker::{
     Wanted,
 };
 pub use budget::{BUDGET_LIMITS, BudgetConfig, BudgetPlugin};
-pub use context::{ContextInput, ContextSource};
+pub use context::{ContextInput, ContextPart, ContextSource};
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use driver::RESULT_LIMIT;
 pub use fallback::{FallbackConfig, FallbackPlugin};

@@ -56,6 +56,7 @@ use terminal::TerminalPlugin;
 use todo::TodoPlugin;
 use write::WriteArguments;
 
+pub use contexts::{InstructionFile, InstructionFiles};
 #[cfg(fuzzing)]
 pub use edit::fuzz_edit;
 pub use prompt::system_prompt;

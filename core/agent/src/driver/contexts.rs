@@ -4,7 +4,7 @@
 //! What it was told last is read from the surface, so whatever takes a message off the surface
 //! makes the source speak again.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::halt::Halt;
-use crate::context::{ContextInput, ContextSource};
+use crate::context::{ContextInput, ContextPart, ContextSource};
 use crate::update::NoticeLevel;
 
 /// How long one source may take.
@@ -40,44 +40,73 @@ impl Driver {
             async {
                 tokio::select! {
                     biased;
-                    text = AssertUnwindSafe(source.collect(&now)).catch_unwind() => text.ok(),
+                    parts = AssertUnwindSafe(source.collect_parts(&now)).catch_unwind() => parts.ok(),
                     () = patience => None,
                 }
             }
         }));
         let answers = self.unless_cancelled(asked, token).await?;
         let mut messages = Vec::new();
-        let mut unread = Vec::new();
+        let mut notices = Vec::new();
         let surface = self.recorder.session().projection();
         let told = told_last(&surface);
         for (source, answer) in sources.iter().zip(answers) {
-            let name = source.name();
-            let Some(text) = answer else {
-                unread.push(name);
+            let Some(parts) = answer else {
+                notices.push(format!("The context \"{}\" could not be read", source.name()));
                 continue;
             };
-            let text = match (text, told.get(name)) {
-                (Some(text), Some(told)) if text == *told => continue,
-                (Some(text), _) => text,
-                (None, Some(told)) if *told != withdrawn(name) => withdrawn(name),
-                (None, _) => continue,
-            };
-            messages.push(UserMessage {
-                id: MessageId::new(format!("context-{}-{step}-{name}", self.turn)),
-                content: vec![Content::text(text)],
-                source: UserSource::Context { name: name.to_owned() },
-            });
+            for News { name, text, notice } in news(source.name(), parts, &told) {
+                messages.push(UserMessage {
+                    id: MessageId::new(format!("context-{}-{step}-{name}", self.turn)),
+                    content: vec![Content::text(text)],
+                    source: UserSource::Context { name },
+                });
+                notices.extend(notice);
+            }
         }
-        for name in unread {
-            let title = format!("The context \"{name}\" could not be read");
+        for title in notices {
             self.notice(NoticeLevel::Warning, title, None).await;
         }
         Ok(messages)
     }
 }
 
+/// What the model is told of a source.
+struct News {
+    /// The name under which the log has it.
+    name: String,
+    text: String,
+    notice: Option<String>,
+}
+
+/// What a source says otherwise than it was told: first what does not hold any more.
+fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<&str, &str>) -> Vec<News> {
+    let begin = format!("{source}: ");
+    let logged = |part: &ContextPart| match part.name.as_str() {
+        "" => source.to_owned(),
+        name => format!("{begin}{name}"),
+    };
+    let parts: Vec<_> = parts.into_iter().map(|part| (logged(&part), part)).collect();
+    let own = told.iter().filter(|(name, _)| **name == source || name.starts_with(&begin));
+    let gone = own.filter(|(name, text)| {
+        **text != withdrawn(name) && !parts.iter().any(|(now, _)| now == *name)
+    });
+    let gone = gone.map(|(name, _)| News {
+        name: (*name).to_owned(),
+        text: withdrawn(name),
+        notice: None,
+    });
+    let mut news: Vec<_> = gone.collect();
+    for (name, ContextPart { text, notice, .. }) in parts {
+        if told.get(name.as_str()) != Some(&text.as_str()) {
+            news.push(News { name, text, notice });
+        }
+    }
+    news
+}
+
 /// What each source said last of what the model reads.
-fn told_last(surface: &Projection) -> HashMap<&str, &str> {
+fn told_last(surface: &Projection) -> BTreeMap<&str, &str> {
     let said = surface.messages().filter_map(|message| match message {
         Message::User(message) => match (&message.source, message.content.as_slice()) {
             (UserSource::Context { name }, [Content::Text { text }]) => {

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, ContextInput, ContextSource, Mode, PromptSection, PromptVariable, TurnOutcome,
+    Access, ContextInput, ContextPart, ContextSource, Mode, PromptSection, PromptVariable,
+    TurnOutcome,
 };
 use bridle_model::{Chunk, StopReason};
 use bridle_session::Usage;
@@ -146,6 +147,96 @@ async fn what_leaves_the_surface_is_told_again() {
     rig.run("b").await;
     assert!(last(&rig).ends_with("user: sun\nuser: b"), "{}", last(&rig));
     assert!(!last(&rig).contains("user: a"));
+}
+
+/// A source that says what the test wrote down last, part by part.
+#[derive(Clone, Default)]
+struct Parts(Arc<Mutex<Vec<(&'static str, &'static str)>>>);
+
+#[async_trait]
+impl ContextSource for Parts {
+    fn name(&self) -> &str {
+        "rules"
+    }
+
+    async fn collect(&self, _: &ContextInput) -> Option<String> {
+        None
+    }
+
+    async fn collect_parts(&self, _: &ContextInput) -> Vec<ContextPart> {
+        let parts = self.0.lock().unwrap().clone();
+        let part = |(name, text): (&str, &str)| ContextPart {
+            name: name.to_owned(),
+            text: text.to_owned(),
+            notice: text.ends_with('!').then(|| format!("{name} says {text}")),
+        };
+        parts.into_iter().map(part).collect()
+    }
+}
+
+impl Parts {
+    async fn rig(&self) -> Rig {
+        let source = self.clone();
+        let extra = Extra::new(move |setup| {
+            setup.add::<dyn ContextSource>("rules", Arc::new(source.clone()))
+        });
+        Rig::start(Setting { extra, ..Setting::default() }).await
+    }
+
+    fn now(&self, parts: &[(&'static str, &'static str)]) {
+        *self.0.lock().unwrap() = parts.to_vec();
+    }
+}
+
+/// Each part is told for itself, with what a person has to know of it, and withdrawn for itself.
+#[tokio::test]
+async fn parts_of_a_source_are_told_each_for_itself() {
+    let source = Parts::default();
+    let mut rig = source.rig().await;
+    let mut begin = 0;
+    let mut told = async |rig: &mut Rig, parts: &[(&'static str, &'static str)]| {
+        source.now(parts);
+        rig.model.push(text("Fine."));
+        let shown = rig.run("x").await.0;
+        let all = last(rig);
+        let new = all[begin..].trim_start_matches("\nassistant: Fine.\n").to_owned();
+        begin = all.len();
+        let notices = shown.into_iter().filter(|line| line.starts_with("notice"));
+        (new, notices.collect::<Vec<_>>())
+    };
+    let (new, notices) = told(&mut rig, &[("a", "one"), ("b", "two!")]).await;
+    assert_eq!(new, "system\nuser: one\nuser: two!\nuser: x");
+    assert_eq!(notices, ["notice b says two!"]);
+    let (new, notices) = told(&mut rig, &[("b", "two!"), ("a", "1")]).await;
+    assert_eq!((new.as_str(), notices.len()), ("user: 1\nuser: x", 0));
+    let (new, _) = told(&mut rig, &[("c", "three")]).await;
+    let gone = |name| {
+        format!("user: [rules: {name}: what was said under this name does not hold any more.]\n")
+    };
+    assert_eq!(new, format!("{}{}user: three\nuser: x", gone("a"), gone("b")));
+    assert_eq!(told(&mut rig, &[("c", "three")]).await.0, "user: x");
+    assert_eq!(told(&mut rig, &[("a", "one"), ("c", "three")]).await.0, "user: one\nuser: x");
+}
+
+/// A part is told as long as its message is on the surface, whatever took the message away.
+#[tokio::test]
+async fn a_part_that_leaves_the_surface_is_told_again_and_the_others_are_not() {
+    let source = Parts::default();
+    let mut rig = source.rig().await;
+    source.now(&[("a", "one")]);
+    rig.model.push(text("Fine."));
+    rig.run("x").await;
+    source.now(&[("a", "one"), ("b", "two")]);
+    rig.model.push(vec![
+        Play::Chunk(Chunk::Start { usage: Default::default() }),
+        Play::Chunk(Chunk::Stop(StopReason::Refusal)),
+    ]);
+    assert_eq!(rig.run("refused").await.1, TurnOutcome::Refusal);
+    rig.model.push(text("Fine."));
+    rig.run("y").await;
+    let all = last(&rig);
+    assert!(all.ends_with("user: two\nuser: y") && !all.contains("refused\n"), "{all}");
+    assert_eq!((all.matches("user: one").count(), all.matches("user: two").count()), (1, 1));
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +15,7 @@ use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_world::Roots;
 use bridle_world::files::{ContentHash, FileError, Files, LineLimits, LineWindow};
 
+use super::signature::Signature;
 use super::{add, wrap};
 use crate::edit::MAX_FILE_BYTES;
 use crate::file_tool::FileWorld;
@@ -26,15 +26,6 @@ use crate::target::shown;
 const MAX_LOOKED_AT: usize = 1_000;
 /// The most files that are named.
 const MAX_NAMED: usize = 50;
-
-/// What a look at a file cost nothing to tell.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Signature {
-    inode: (u64, u64),
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
 
 /// A file as it was looked at last; `None` for one that cannot be read whole.
 #[derive(Clone)]
@@ -109,13 +100,7 @@ fn look(
     looks: &mut HashMap<PathBuf, Look>,
     seen: &str,
 ) -> Option<Look> {
-    let metadata = fs_err::symlink_metadata(path).ok();
-    let signature = metadata.map(|metadata| Signature {
-        inode: (metadata.dev(), metadata.ino()),
-        size: metadata.size(),
-        modified: (metadata.mtime(), metadata.mtime_nsec()),
-        changed: (metadata.ctime(), metadata.ctime_nsec()),
-    });
+    let signature = Signature::of(path);
     let known = looks.get(path).filter(|look| Some(look.signature) == signature);
     if let Some(known) = known {
         return Some(known.clone());
@@ -147,10 +132,6 @@ fn hash_of_large(files: &dyn Files, path: &Path) -> Option<String> {
     let window = LineWindow { first: 1, last: None, limits };
     let lines = files.read_lines(path, &window, &|| false).ok()?.ok()?;
     lines.hash.map(ContentHash::to_hex)
-}
-
-impl Signature {
-    const NONE: Self = Self { inode: (0, 0), size: 0, modified: (0, 0), changed: (0, 0) };
 }
 
 /// Puts [`FileChanges`] into a session.

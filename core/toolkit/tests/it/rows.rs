@@ -32,7 +32,7 @@ fn what_each_plugin_needs_and_provides() {
         exit_plan_mode: [] -> []
         file-changes: [Roots, Files, SeenTexts] -> []
         glob: [Roots, Files, SeenTexts] -> []
-        instructions: [Roots, Files] -> []
+        instructions: [Roots, Files] -> [InstructionFiles]
         jobs: [AgentHandle, Clock, BlobStore] -> [Jobs]
         list: [Roots, Files, SeenTexts] -> []
         local-files: [] -> [Files]
@@ -89,7 +89,7 @@ async fn every_row_is_active_where_its_needs_are_and_contributes_one_thing() {
     assert_eq!(tools, ["job", "read", "list", "glob", "search", "edit", "write", "shell"]);
     let sources = session.all::<dyn ContextSource>();
     let sources: Vec<_> = sources.iter().map(|source| source.name()).collect();
-    assert_eq!(sources, ["environment", "AGENTS.md"]);
+    assert_eq!(sources, ["environment", "instructions"]);
     let sections = session.all::<PromptSection>();
     let [section] = sections.as_slice() else { panic!("{sections:?}") };
     assert!(section.text.starts_with("You are Bridle") && !section.text.ends_with('\n'));
