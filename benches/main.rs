@@ -1,6 +1,6 @@
 //! What Bridle costs, printed beside its targets and never judged.
 //!
-//! `cargo bench -p bridle-benches` measures everything, `-- NAME…` some of it (composition, files,
+//! `cargo bench -p bridle-benches` measures everything, `-- NAME…` some of it (composition, contexts, files,
 //! sessions, spawn, turns, wire), and `-- quick` less often and with less data.
 
 #![expect(
@@ -13,6 +13,7 @@
 )]
 
 mod composition;
+mod contexts;
 mod figures;
 mod files;
 mod sessions;
@@ -27,12 +28,13 @@ use bridle_world::supervisor;
 /// Measures one part, quickly or well.
 type Bench = fn(bool);
 
-const BENCHES: [(&str, Bench); 6] = [
+const BENCHES: [(&str, Bench); 7] = [
     ("wire", wire::run),
     ("composition", |_| composition::run()),
     ("turns", turns::run),
     ("sessions", sessions::run),
     ("files", files::run),
+    ("contexts", contexts::run),
     ("spawn", spawn::run),
 ];
 

@@ -40,6 +40,7 @@ mod outputs;
 mod permissions;
 mod pictures;
 mod power_cuts;
+mod prompts;
 mod repeats;
 mod repository;
 mod restarts;

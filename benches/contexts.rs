@@ -1,0 +1,86 @@
+//! What it takes to find out what a session is told beside its prompts, in a large repository: the
+//! environment and the instructions, before the first step and before a later one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bridle_agent::{ContextInput, ContextSource, Mode, Observed};
+use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
+use bridle_session::{StepNumber, TurnNumber};
+use bridle_world::Roots;
+
+use crate::figures::{median, millis, say};
+
+/// Files of the repository, in folders of a hundred, each folder with instructions of its own.
+const FILES: usize = 40_000;
+
+pub(crate) fn run(quick: bool) {
+    let rounds = if quick { 5 } else { 25 };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let base = std::fs::canonicalize(folder.path()).unwrap();
+        plant(&base);
+        for (what, touched) in [("nothing", 0), ("1,000 files in 400 folders", 1_000)] {
+            let now = ContextInput {
+                turn: TurnNumber(1),
+                step: StepNumber(1),
+                mode: Mode::Ask,
+                observed: observed(&base, touched),
+            };
+            let (mut first, mut later) = (Vec::new(), Vec::new());
+            for _ in 0..rounds {
+                let sources = sources(&base).await;
+                first.push(ask(&sources, &now).await);
+                later.push(ask(&sources, &now).await);
+            }
+            let target = "a target of 30 ms";
+            say(
+                &format!("discovery in 40,000 files, {what} touched"),
+                millis(median(first)),
+                target,
+            );
+            say("the same before the next step", millis(median(later)), "");
+        }
+    });
+}
+
+fn plant(base: &Path) {
+    std::fs::create_dir_all(base.join(".git")).unwrap();
+    std::fs::write(base.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    std::fs::write(base.join("AGENTS.md"), "x".repeat(8 * 1024)).unwrap();
+    for file in 0..FILES {
+        let folder = base.join(format!("d{:03}", file / 100));
+        if file.is_multiple_of(100) {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("AGENTS.md"), format!("Of folder {file}.\n")).unwrap();
+        }
+        std::fs::write(folder.join(format!("f{file:05}.rs")), "").unwrap();
+    }
+}
+
+fn observed(base: &Path, count: usize) -> Observed {
+    let path = |n: usize| {
+        let file = n * FILES / count;
+        base.join(format!("d{:03}/f{file:05}.rs", file / 100))
+    };
+    Arc::new((0..count).map(|n| (path(n), String::new())).collect::<BTreeMap<_, _>>())
+}
+
+async fn sources(base: &Path) -> Vec<Arc<dyn ContextSource>> {
+    let scope = Scope::root("session", bridle_toolkit::plugins(Plugins::new()), TaskSet::new());
+    scope.provide("roots", Arc::new(Roots::new(base.to_owned(), Vec::new()))).await;
+    scope.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
+    scope.mount(["local-files", "environment", "instructions"].map(Row::new).into()).await;
+    scope.all()
+}
+
+async fn ask(sources: &[Arc<dyn ContextSource>], now: &ContextInput) -> Duration {
+    let begun = Instant::now();
+    for source in sources {
+        assert!(!source.collect_parts(now).await.is_empty());
+    }
+    begun.elapsed()
+}

@@ -1,0 +1,455 @@
+//! Golden prompts: what a model is sent in one situation after another, message by message, with the
+//! source of each. One function per situation.
+
+use std::os::unix::fs::symlink;
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::Client;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+/// A situation: a scene with a session, and how much of what was sent has been looked at.
+struct Stage {
+    scene: Scene,
+    client: Client,
+    session: String,
+    /// The lines that have been looked at, of the newest request.
+    seen: Vec<String>,
+}
+
+impl Stage {
+    async fn new(files: &[(&str, &str)]) -> Self {
+        Self::in_folder(files, "", &[]).await
+    }
+
+    /// A session in a folder of the workspace, with further roots.
+    async fn in_folder(files: &[(&str, &str)], folder: &str, more: &[&str]) -> Self {
+        let scene = Scene::new(Script::new().otherwise(Answer::new().text("Fine."))).await;
+        for (path, text) in files {
+            scene.place.write(path, text);
+        }
+        let mut client = scene.client().await;
+        let at = |folder: &str| scene.place.workspace().join(folder);
+        let more: Vec<_> = more.iter().map(|folder| at(folder)).collect();
+        let cwd = at(folder);
+        let new = json!({"cwd": cwd, "mcpServers": [], "additionalDirectories": more});
+        let opened = client.request("session/new", new).await.ok();
+        let session = opened["sessionId"].as_str().unwrap().to_owned();
+        Self { scene, client, session, seen: Vec::new() }
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        self.scene.place.write(path, text);
+    }
+
+    /// Lets the model call a tool before it answers the next prompt.
+    fn calls(&self, tool: &str, arguments: Value) {
+        self.scene.model.push(Answer::new().tool_call(tool, arguments));
+    }
+
+    async fn prompt(&mut self, text: &str) {
+        self.blocks(&[json!({"type": "text", "text": text})]).await;
+    }
+
+    async fn blocks(&mut self, blocks: &[Value]) {
+        let prompt = json!({"sessionId": self.session, "prompt": blocks});
+        let ended = self.client.request("session/prompt", prompt).await;
+        assert_eq!(ended.stop_reason(), "end_turn");
+    }
+
+    /// What the newest request has behind what was looked at last, which it begins with.
+    fn sent(&mut self) -> String {
+        let requests = self.scene.requests();
+        let lines = outline(requests.last().expect("a request"));
+        let place = &self.scene.place;
+        let home = place.bridle_home().display().to_string();
+        let workspace = place.workspace().display().to_string();
+        let lines: Vec<String> = lines
+            .into_iter()
+            .map(|line| line.replace(&home, "/bridle-home").replace(&workspace, "/ws"))
+            .collect();
+        assert!(lines.starts_with(&self.seen), "what was sent has changed: {lines:#?}");
+        let new = lines[self.seen.len()..].iter().map(|line| format!("{line}\n")).collect();
+        self.seen = lines;
+        new
+    }
+
+    fn check(&mut self, expected: Expect) {
+        expected.assert_eq(&self.sent());
+    }
+
+    /// The session in another process.
+    async fn resumed(mut self) -> Self {
+        self.client.signal(rustix::process::Signal::KILL);
+        self.client.wait().await;
+        self.client = self.scene.client().await;
+        self.client.load(&self.scene.place, &self.session).await.ok();
+        self
+    }
+
+    /// What the person was told beside the answers.
+    async fn end(self) -> String {
+        let session = self.session;
+        let trace = self.client.finish(&self.scene.place).await;
+        self.scene.assert_lawful();
+        trace.text(&session).replace("Fine.", "")
+    }
+}
+
+/// A line for each part of a request, in its order, and lines below it for what it says.
+fn outline(request: &Value) -> Vec<String> {
+    let mut lines = vec!["system".to_owned()];
+    for message in request["messages"].as_array().unwrap() {
+        let role = message["role"].as_str().unwrap();
+        for block in message["content"].as_array().unwrap() {
+            lines.extend(part(role, block));
+        }
+    }
+    lines
+}
+
+fn part(role: &str, block: &Value) -> Vec<String> {
+    let text = |text: &Value| text.as_str().unwrap_or_default().to_owned();
+    match block["type"].as_str().unwrap() {
+        "text" => said(role, &text(&block["text"])),
+        "tool_use" => vec![format!("{role} calls {} {}", text(&block["name"]), block["input"])],
+        "tool_result" => {
+            let result = &block["content"];
+            let result = result.as_str().map_or_else(|| text(&result[0]["text"]), str::to_owned);
+            let first = result.lines().next().unwrap_or_default().trim();
+            vec![format!("{role} result: {first}")]
+        }
+        "image" => vec![format!("{role} image {}", text(&block["source"]["media_type"]))],
+        other => vec![format!("{role} {other}")],
+    }
+}
+
+/// Contexts by their source; the rest as it is. What differs from machine to machine is left out.
+fn said(role: &str, text: &str) -> Vec<String> {
+    let context = text.strip_prefix("<context source=\"").and_then(|rest| rest.split_once("\">\n"));
+    let (head, body) = match context {
+        Some((source, body)) => {
+            (format!("{role} context {source}"), body.trim_end_matches("</context>"))
+        }
+        None => (format!("{role}:"), text),
+    };
+    let differs = |line: &&str| line.starts_with("Platform: ") || line.starts_with("Date (UTC): ");
+    let body = body.lines().filter(|line| !differs(line));
+    let body = body.map(|line| format!("    {}", line.trim_end()));
+    std::iter::once(head).chain(body).collect()
+}
+
+#[tokio::test]
+async fn a_prompt_and_nothing_else() {
+    let mut stage = Stage::new(&[]).await;
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user:
+            hi
+    "#]]);
+    stage.prompt("and now?").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user:
+            and now?
+    "#]]);
+    assert_eq!(stage.end().await, "");
+}
+
+#[tokio::test]
+async fn instructions_of_the_user_and_of_the_project() {
+    let mut stage =
+        Stage::new(&[("AGENTS.md", "Be brief.\n"), ("CLAUDE.md", "Not asked for.\n")]).await;
+    stage.scene.place.configure("AGENTS.md", "Speak plainly.\n");
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user context /bridle-home/AGENTS.md (the user's own instructions)
+            Speak plainly.
+        user context AGENTS.md
+            Be brief.
+        user:
+            hi
+    "#]]);
+    assert_eq!(stage.end().await, "");
+}
+
+/// B124: of a session deep in a project whose root it has, those of every folder on the way, the
+/// nearest last; of other folders none.
+#[tokio::test]
+async fn instructions_from_the_root_down_to_where_the_session_works() {
+    let files = [
+        ("AGENTS.md", "Of the root.\n"),
+        ("mid/AGENTS.md", "Of the middle.\n"),
+        ("mid/cwd/AGENTS.md", "Of the folder.\n"),
+        ("mid/cwd/below/AGENTS.md", "Of a folder that nobody touches.\n"),
+        ("beside/AGENTS.md", "Of a folder beside it.\n"),
+        ("mid/cwd/skill/SKILL.md", "No instructions.\n"),
+    ];
+    let mut stage = Stage::in_folder(&files, "mid/cwd", &[""]).await;
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws/mid/cwd
+            Further workspace folder: /ws
+            Git repository: no
+        user context /ws/AGENTS.md
+            Of the root.
+        user context /ws/mid/AGENTS.md
+            Of the middle.
+        user context AGENTS.md
+            Of the folder.
+        user:
+            hi
+    "#]]);
+    let mut alone = Stage::in_folder(&files, "mid/cwd", &[]).await;
+    alone.prompt("hi").await;
+    alone.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws/mid/cwd
+            Git repository: no
+        user context AGENTS.md
+            Of the folder.
+        user:
+            hi
+    "#]]);
+    stage.end().await;
+    alone.end().await;
+}
+
+#[tokio::test]
+async fn instructions_of_two_roots() {
+    let files = [("one/AGENTS.md", "Of one.\n"), ("two/AGENTS.md", "Of two.\n")];
+    let mut stage = Stage::in_folder(&files, "one", &["two"]).await;
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws/one
+            Further workspace folder: /ws/two
+            Git repository: no
+        user context /ws/two/AGENTS.md
+            Of two.
+        user context AGENTS.md
+            Of one.
+        user:
+            hi
+    "#]]);
+    stage.end().await;
+}
+
+/// B124: a nested folder's with the first file of it that is read; a listing or a search is no touch.
+#[tokio::test]
+async fn instructions_of_a_nested_folder_on_first_touch() {
+    let files = [
+        ("AGENTS.md", "Of the root.\n"),
+        ("a/AGENTS.md", "Of a.\n"),
+        ("a/b/AGENTS.md", "Of b.\n"),
+        ("a/b/x", "needle\n"),
+    ];
+    let mut stage = Stage::new(&files).await;
+    stage.calls("search", json!({"pattern": "needle"}));
+    stage.calls("list", json!({"path": "a/b"}));
+    stage.calls("read", json!({"path": "a/b/x"}));
+    stage.prompt("look").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user context AGENTS.md
+            Of the root.
+        user:
+            look
+        assistant calls search {"pattern":"needle"}
+        user result: a/b/x:1: needle
+        assistant calls list {"path":"a/b"}
+        user result: AGENTS.md  6
+        assistant calls read {"path":"a/b/x"}
+        user result: 1	needle
+        user context a/AGENTS.md
+            Of a.
+        user context a/b/AGENTS.md
+            Of b.
+    "#]]);
+    stage.prompt("again").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user:
+            again
+    "#]]);
+    stage.end().await;
+}
+
+#[tokio::test]
+async fn instructions_that_change_and_go() {
+    let mut stage =
+        Stage::new(&[("AGENTS.md", "Old.\n"), ("a/AGENTS.md", "Of a.\n"), ("a/x", "")]).await;
+    stage.calls("read", json!({"path": "a/x"}));
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user context AGENTS.md
+            Old.
+        user:
+            hi
+        assistant calls read {"path":"a/x"}
+        user result: a/x is empty.
+        user context a/AGENTS.md
+            Of a.
+    "#]]);
+    stage.put("AGENTS.md", "New.\n");
+    stage.prompt("changed").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user context AGENTS.md
+            New.
+        user:
+            changed
+    "#]]);
+    fs_err::remove_file(stage.scene.place.workspace().join("a/AGENTS.md")).unwrap();
+    stage.prompt("gone").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user:
+            [instructions: a/AGENTS.md: what was said under this name does not hold any more.]
+        user:
+            gone
+    "#]]);
+    stage.put("a/AGENTS.md", "Of a.\n");
+    stage.prompt("back").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user context a/AGENTS.md
+            Of a.
+        user:
+            back
+    "#]]);
+    assert_eq!(stage.end().await, "");
+}
+
+#[tokio::test]
+async fn instructions_under_several_names() {
+    let stage = Stage::new(&[("AGENTS.md", "Be brief.\n"), ("GEMINI.md", "Be long.\n")]).await;
+    symlink("AGENTS.md", stage.scene.place.workspace().join("CLAUDE.md")).unwrap();
+    let names = "[instructions]\nnames = [\"AGENTS.md\", \"CLAUDE.md\", \"GEMINI.md\"]\n";
+    stage.scene.place.configure("config.toml", names);
+    let mut stage = stage.resumed().await;
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user context AGENTS.md
+            Be brief.
+        user context CLAUDE.md
+            [CLAUDE.md is word for word the same as AGENTS.md.]
+        user context GEMINI.md
+            Be long.
+        user:
+            hi
+    "#]]);
+    assert_eq!(stage.end().await, "");
+}
+
+/// B064, B122: what lies there and is no text is said to the model and to the person, once, and waits
+/// for nobody.
+#[tokio::test]
+async fn instructions_that_cannot_be_told_whole() {
+    let mut stage = Stage::new(&[("AGENTS.md", &"0123456789".repeat(4_000))]).await;
+    let workspace = stage.scene.place.workspace();
+    for folder in ["fifo", "leaves"] {
+        stage.put(&format!("{folder}/x"), "");
+    }
+    let fifo = workspace.join("fifo/AGENTS.md");
+    let rights = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, fifo, rustix::fs::FileType::Fifo, rights, 0).unwrap();
+    symlink("/etc/hostname", workspace.join("leaves/AGENTS.md")).unwrap();
+    stage.calls("read", json!({"path": "fifo/x"}));
+    stage.calls("read", json!({"path": "leaves/x"}));
+    stage.prompt("hi").await;
+    let sent = stage.sent().replace(&"0123456789".repeat(3_276), "(32,760 digits)");
+    expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user context AGENTS.md
+            (32,760 digits)01234567
+            [Cut here: 7232 more bytes. Read AGENTS.md for the rest.]
+        user:
+            hi
+        assistant calls read {"path":"fifo/x"}
+        user result: fifo/x is empty.
+        user context fifo/AGENTS.md
+            [fifo/AGENTS.md was not read: it is a FIFO, not a regular file.]
+        assistant calls read {"path":"leaves/x"}
+        user result: leaves/x is empty.
+        user context leaves/AGENTS.md
+            [leaves/AGENTS.md was not read: it lies, or leads, outside the workspace.]
+    "#]]
+    .assert_eq(&sent);
+    let told = stage.end().await;
+    expect![[r#"
+        *Warning: Instructions in AGENTS.md: the model is told 32768 of 40000 bytes; 32768 are the most of one file*
+
+        *Warning: Instructions in fifo/AGENTS.md: it is a FIFO, not a regular file*
+
+        *Warning: Instructions in leaves/AGENTS.md: it lies, or leads, outside the workspace*
+
+    "#]].assert_eq(&told);
+}
+
+#[tokio::test]
+async fn a_resumed_session_is_told_what_has_changed_meanwhile() {
+    let files = [("AGENTS.md", "Of the root.\n"), ("a/AGENTS.md", "Of a.\n"), ("a/x", "")];
+    let mut stage = Stage::new(&files).await;
+    stage.calls("read", json!({"path": "a/x"}));
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+        user context AGENTS.md
+            Of the root.
+        user:
+            hi
+        assistant calls read {"path":"a/x"}
+        user result: a/x is empty.
+        user context a/AGENTS.md
+            Of a.
+    "#]]);
+    stage.put("a/AGENTS.md", "Of a, changed.\n");
+    let mut stage = stage.resumed().await;
+    stage.prompt("again").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user context a/AGENTS.md
+            Of a, changed.
+        user:
+            again
+    "#]]);
+    stage.end().await;
+}
