@@ -199,7 +199,7 @@ async fn parts_of_a_source_are_told_each_for_itself() {
         rig.model.push(text("Fine."));
         let shown = rig.run("x").await.0;
         let all = last(rig);
-        let new = all[begin..].trim_start_matches("\nassistant: Fine.\n").to_owned();
+        let new = all.split_at(begin).1.trim_start_matches("\nassistant: Fine.\n").to_owned();
         begin = all.len();
         let notices = shown.into_iter().filter(|line| line.starts_with("notice"));
         (new, notices.collect::<Vec<_>>())
