@@ -40,7 +40,7 @@ pub(crate) fn run() {
         let mut opened = Vec::new();
         for _ in 0..ROUNDS {
             let start = Instant::now();
-            let parts = app.session_parts().await;
+            let (parts, _) = app.session_parts().await;
             opened.push(start.elapsed());
             assert!(parts.len() > 10, "the session has its rows");
         }

@@ -28,6 +28,7 @@ mod serve;
 mod servers;
 mod session;
 mod sessions;
+mod skills;
 mod speaking;
 mod steering;
 mod terminals;

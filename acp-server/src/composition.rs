@@ -26,6 +26,7 @@ use bridle_session::{
     EventCount, Header, Parent, Route, Seq, Session, SessionId, Terms, UnixMillis,
 };
 use bridle_store::{BlobStore, LogWriter, MemoryStore, SessionStore};
+use bridle_toolkit::{Listing, Skills};
 use bridle_world::process::Processes;
 
 use self::bundle::{Bundle, configured};
@@ -103,6 +104,11 @@ impl OpenSession {
     /// Its MCP servers; none where that part is not active.
     pub fn servers(&self) -> Arc<Running> {
         self.scope.get().unwrap_or_default()
+    }
+
+    /// Its skills; `None` where that part is not active.
+    pub fn skills(&self) -> Option<Arc<Skills>> {
+        self.scope.get()
     }
 
     /// Ends the driver, waits for everything it started, releases the log, and undoes the rest.
@@ -212,9 +218,9 @@ impl App {
         self.scope.rows().await
     }
 
-    /// How the parts of a session would stand that began now, found out by opening one that
-    /// leaves no trace and closing it again.
-    pub async fn session_parts(&self) -> Vec<RowStatus> {
+    /// How the parts of a session would stand that began now in the folder of this process, and the
+    /// skills that it would have, found out by opening one that leaves no trace and closing it again.
+    pub async fn session_parts(&self) -> (Vec<RowStatus>, Option<Arc<Listing>>) {
         let header = Header {
             format: Header::FORMAT,
             id: SessionId::new(uuid::Uuid::now_v7().to_string()),
@@ -226,7 +232,7 @@ impl App {
             delegation_depth: 0,
             terms: Default::default(),
         };
-        let Ok(writer) = MemoryStore::new().create(&header) else { return Vec::new() };
+        let Ok(writer) = MemoryStore::new().create(&header) else { return Default::default() };
         let (updates, _) = update_queue(1, 0);
         let session = Session::new(header);
         let (approver, asker) = (Arc::new(NobodyToAsk), Arc::new(NobodyToAsk));
@@ -234,8 +240,12 @@ impl App {
         let servers = SessionServers::default();
         let seed = SessionSeed { session, header, writer, approver, asker, updates, servers };
         let (scope, parts) = self.scope_of(seed).await;
+        let skills = match scope.get::<Skills>() {
+            Some(skills) => Some(skills.refresh().await),
+            None => None,
+        };
         scope.close().await;
-        parts
+        (parts, skills)
     }
 
     /// The settings now in force.

@@ -17,6 +17,7 @@ mod provider;
 mod resolve;
 mod servers;
 mod settings;
+mod skills;
 
 pub use credentials::{CredentialsError, set_key};
 pub use environment::Environment;
@@ -29,3 +30,4 @@ pub use resolve::load;
 pub(crate) use resolve::route_fault;
 pub use servers::{ConfiguredServer, keys_in};
 pub use settings::{KeySource, Overrides, ProviderSettings, Row, Settings, Source};
+pub use skills::SkillsConfig;

@@ -51,6 +51,7 @@ mod schema;
 mod secrets;
 mod sessions_commands;
 mod shells;
+mod skills;
 mod soak;
 mod spill;
 mod starts;

@@ -1,15 +1,22 @@
-//! The slash commands that are answered here, without a model. Any other `/word` is a prompt like
-//! any text.
+//! The slash commands: those that are answered here, without a model, and the skills, which are prompts.
+//! Any other `/word` is a prompt like any text.
 
 use std::path::Path;
 
-use agent_client_protocol::v1::schema::{AvailableCommand, AvailableCommandsUpdate, SessionUpdate};
+use agent_client_protocol::v1::schema::{
+    AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate,
+    UnstructuredCommandInput,
+};
 use bridle_agent::Meter;
 use bridle_model::Effort;
 use bridle_session::Content;
+use bridle_toolkit::{Listing, Rank, Skill};
 
 use super::options::Chosen;
-use crate::tally;
+use crate::{tally, text};
+
+/// The most of a skill's description in a list of commands, in characters.
+const MAX_DESCRIPTION: usize = 200;
 
 /// A command of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,24 +57,65 @@ impl LocalCommand {
         let Some(Content::Text { text }) = prompt.first() else {
             return None;
         };
-        let name = text.split_whitespace().next()?.strip_prefix('/')?;
+        Self::named(text.split_whitespace().next()?.strip_prefix('/')?)
+    }
+
+    fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|command| command.name() == name)
+    }
+
+    /// Whether a command has this name, so that no skill is called by it.
+    pub(super) fn is_name(name: &str) -> bool {
+        Self::named(name).is_some()
     }
 }
 
 /// The list for a client.
-pub(super) fn available() -> SessionUpdate {
+pub(super) fn available(skills: &Listing) -> SessionUpdate {
     let commands = LocalCommand::ALL
         .into_iter()
         .map(|command| AvailableCommand::new(command.name(), command.description()));
-    SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands.collect()))
+    let input = || UnstructuredCommandInput::new("what to do with it");
+    let skills = called(skills).map(|skill| {
+        AvailableCommand::new(skill.name.as_str(), about(skill))
+            .input(AvailableCommandInput::Unstructured(input()))
+    });
+    SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(
+        commands.chain(skills).collect(),
+    ))
+}
+
+/// The skills that a person can call.
+fn called(skills: &Listing) -> impl Iterator<Item = &Skill> {
+    let all = skills.skills.iter();
+    all.filter(|skill| skill.for_person && !LocalCommand::is_name(&skill.name))
+}
+
+/// What a skill is for and, since a project's may be anybody's, whose it is.
+fn about(skill: &Skill) -> String {
+    let text = text::unbroken(&skill.description);
+    let mut short: String = text.chars().take(MAX_DESCRIPTION).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    match skill.rank {
+        Rank::Project => format!("{short} (skill of this project)"),
+        Rank::User | Rank::Bundled => format!("{short} (skill)"),
+    }
 }
 
 /// The answer to `/help`.
-pub(super) fn help() -> String {
+pub(super) fn help(skills: &Listing) -> String {
     let mut text = "Everything you write goes to the model, except:\n\n".to_owned();
     for command in LocalCommand::ALL {
         text.push_str(&format!("- `/{}`: {}\n", command.name(), command.description()));
+    }
+    let mut skills = called(skills).peekable();
+    if skills.peek().is_some() {
+        text.push_str("\nWith one of these in front, the skill of that name goes with it:\n\n");
+    }
+    for skill in skills {
+        text.push_str(&format!("- `/{}`: {}\n", skill.name, about(skill)));
     }
     text
 }

@@ -21,6 +21,7 @@ use super::link::Link;
 use super::options::{self, Chosen};
 use super::pieces::Pieces;
 use super::session::{Wanted, show};
+use super::skills::KnownSkills;
 use super::speaking::Speaking;
 use super::steering::Steering;
 use super::terminals::Terminals;
@@ -79,6 +80,7 @@ pub(super) struct Outbox {
     pub(super) session: SessionId,
     pub(super) turns: Arc<Turns>,
     pub(super) servers: Arc<Running>,
+    pub(super) skills: KnownSkills,
     pub(super) cwd: PathBuf,
     pub(super) chosen: Chosen,
     /// Tokens in the context after the last request.
@@ -97,8 +99,9 @@ impl Outbox {
     /// Runs until the agent has ended and everything it said is sent.
     pub(super) async fn run(mut self) {
         loop {
-            let Self { updates, questions, turns, pieces, .. } = &mut self;
-            let Some(next) = next(updates, questions, turns, pieces).await else { break };
+            let Self { updates, questions, turns, pieces, skills, .. } = &mut self;
+            let next = next(updates, questions, turns, pieces, skills).await;
+            let Some(next) = next else { break };
             match next {
                 Next::Update(update) => {
                     for update in self.pieces.push(update) {
@@ -114,9 +117,23 @@ impl Outbox {
                     self.flush().await;
                     self.answer_locals().await;
                 }
+                Next::Skills => {
+                    self.flush().await;
+                    self.tell_skills().await;
+                }
             }
         }
         self.flush().await;
+    }
+
+    /// There are other skills than before.
+    async fn tell_skills(&mut self) {
+        self.send_all([commands::available(&self.skills.listing())]).await;
+        let news = self.skills.news();
+        if let Some((title, rest)) = news.split_first() {
+            let detail = (!rest.is_empty()).then(|| rest.join("\n\n"));
+            self.send_notice(NoticeLevel::Warning, title, detail.as_deref()).await;
+        }
     }
 
     /// Sends what waits of a message.
@@ -185,7 +202,7 @@ impl Outbox {
                 wanted.opened(&self.session.0, about);
             }
         }
-        self.send_all([commands::available()]).await;
+        self.send_all([commands::available(&self.skills.listing())]).await;
     }
 
     async fn send_chosen(&self) {
@@ -250,7 +267,7 @@ impl Outbox {
 
     async fn local_text(&self, command: LocalCommand) -> String {
         match command {
-            LocalCommand::Help => commands::help(),
+            LocalCommand::Help => commands::help(&self.skills.listing()),
             LocalCommand::Mcp => self.servers.standing(),
             LocalCommand::Lsp => {
                 let looked = look(&self.app, vec![self.cwd.clone()]).await;
@@ -298,6 +315,8 @@ enum Next {
     Due,
     Ask(Ask),
     Local,
+    /// There are other skills.
+    Skills,
 }
 
 /// The agent's updates first: when it asks, what it said before is in the stream and must be seen
@@ -307,6 +326,7 @@ async fn next(
     questions: &mut mpsc::Receiver<Ask>,
     turns: &Turns,
     pieces: &mut Pieces,
+    skills: &mut KnownSkills,
 ) -> Option<Next> {
     tokio::select! {
         biased;
@@ -314,6 +334,7 @@ async fn next(
         () = pieces.due() => Some(Next::Due),
         Some(ask) = questions.recv() => Some(Next::Ask(ask)),
         () = turns.local() => Some(Next::Local),
+        () = skills.changed() => Some(Next::Skills),
     }
 }
 
@@ -340,6 +361,7 @@ mod tests {
     async fn a_question_waits_for_the_updates_before_it() {
         let (sender, mut updates) = update_queue(4, 64);
         let (asker, mut questions) = mpsc::channel(4);
+        let mut skills = KnownSkills::of(None).await;
         let (turns, mut pieces) = (Turns::default(), Pieces::new(Arc::new(SystemClock)));
         for text in ["1", "2"] {
             let piece = AgentUpdate::MessageChunk { id: own_id(), text: text.into() };
@@ -356,15 +378,17 @@ mod tests {
         asker.send(Ask::new(request).0).await.ok().unwrap();
         let mut order = Vec::new();
         for _ in 0..3 {
-            let next = next(&mut updates, &mut questions, &turns, &mut pieces).await.unwrap();
+            let next = next(&mut updates, &mut questions, &turns, &mut pieces, &mut skills).await;
+            let next = next.unwrap();
             order.push(match next {
                 Next::Update(_) => "update",
                 Next::Ask(_) => "question",
-                Next::Due | Next::Local => "something else",
+                Next::Due | Next::Local | Next::Skills => "something else",
             });
         }
         assert_eq!(order, ["update", "update", "question"]);
         drop(sender);
-        assert!(next(&mut updates, &mut questions, &turns, &mut pieces).await.is_none());
+        let next = next(&mut updates, &mut questions, &turns, &mut pieces, &mut skills).await;
+        assert!(next.is_none());
     }
 }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use bridle_compose::{RowState, RowStatus};
+use bridle_toolkit::{Listing, Skill};
 use clap::Subcommand;
 
 use super::{Exit, say};
@@ -14,7 +15,7 @@ use crate::text;
 #[derive(Debug, Subcommand)]
 pub(super) enum Action {
     /// Print every value with the layer it came from (keys are only said to be set), then the
-    /// parts that run and how they stand.
+    /// parts that run and how they stand, and the skills of this folder.
     Show,
     /// Print the path of config.toml, whether or not it exists.
     Path,
@@ -24,7 +25,7 @@ pub(super) async fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
     let settings = app.settings();
     match action {
         Action::Show => {
-            let (process, session) = (app.parts().await, app.session_parts().await);
+            let (process, (session, skills)) = (app.parts().await, app.session_parts().await);
             let mut out = std::io::stdout().lock();
             for row in &settings.rows {
                 writeln!(out, "{} = {}  # {}", row.key, text::visible(&row.value), row.source)?;
@@ -34,8 +35,12 @@ pub(super) async fn run(app: &App, action: Action) -> anyhow::Result<Exit> {
             }
             show_parts(&mut out, "the process", &process)?;
             show_parts(&mut out, "each session", &session)?;
+            show_skills(&mut out, skills.as_deref())?;
             for problem in &settings.problems {
                 say(format_args!("problem: {problem}"));
+            }
+            for fault in skills.iter().flat_map(|skills| &skills.faults) {
+                say(format_args!("problem: {fault}"));
             }
         }
         Action::Path => match &settings.config {
@@ -75,4 +80,25 @@ fn show_parts(out: &mut impl Write, of: &str, parts: &[RowStatus]) -> std::io::R
         )?;
     }
     Ok(())
+}
+
+/// One line per skill, the strongest first; those that another one shadows behind it.
+fn show_skills(out: &mut impl Write, skills: Option<&Listing>) -> std::io::Result<()> {
+    let Some(Listing { skills, shadowed, .. }) = skills else { return Ok(()) };
+    writeln!(out, "\n# the skills of a session in this folder")?;
+    for skill in skills {
+        show_skill(out, skill, "")?;
+        for other in shadowed.iter().filter(|other| other.name == skill.name) {
+            show_skill(out, other, "  NOT USED: one of that name stands above")?;
+        }
+    }
+    Ok(())
+}
+
+fn show_skill(out: &mut impl Write, skill: &Skill, note: &str) -> std::io::Result<()> {
+    let place = match &skill.file {
+        Some(file) => file.display().to_string(),
+        None => "in the program".to_owned(),
+    };
+    writeln!(out, "{:<20} {:<8} {}{note}", skill.name, skill.rank, text::visible(&place))
 }

@@ -50,6 +50,8 @@ pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[
             "folder": settings.sandbox_folder(),
             "writable": settings.sandbox.writable,
         }),
+        "skills" if settings.skills.enabled => settings.skills.row(),
+        "skills" => return Row { disabled: true, ..row },
         "code" => return Row { disabled: !settings.lsp.enabled, ..row },
         "apply_patch" => return Row { disabled: !settings.apply_patch, ..row },
         "terminal" => return Row { disabled: !settings.terminal, ..row },

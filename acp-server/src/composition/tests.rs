@@ -111,7 +111,7 @@ async fn optional_tools_are_offered_only_when_the_user_enabled_them() {
     {
         fs_err::write(home.path().join("config.toml"), config).unwrap();
         let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
-        let parts = app.session_parts().await;
+        let (parts, _) = app.session_parts().await;
         for tool in ["apply_patch", "terminal"] {
             let part = parts.iter().find(|part| part.id == tool).unwrap();
             assert_eq!(part.state, state, "{tool}: {config}");
@@ -147,7 +147,7 @@ async fn a_session_needs_a_home_and_an_absolute_existing_folder() {
 async fn every_part_of_the_process_and_of_a_session_is_active() {
     let home = tempfile::tempdir().unwrap();
     let app = app(&[("BRIDLE_HOME", home.path().to_str().unwrap())]).await;
-    let parts = [app.parts().await, app.session_parts().await].concat();
+    let parts = [app.parts().await, app.session_parts().await.0].concat();
     let faults: Vec<_> = parts.iter().filter_map(fault).collect();
     assert!(faults.is_empty(), "{faults:?}");
     assert!(parts.len() > 20, "{parts:?}");

@@ -19,11 +19,13 @@ mod lsp;
 mod mcp;
 mod permissions;
 mod sandbox;
+mod skills;
 mod values;
 
 pub(super) use instructions::InstructionsSetting;
 pub(super) use lsp::LspSetting;
 pub(super) use mcp::ServerTable;
+pub(super) use skills::SkillsSetting;
 
 /// The largest configuration file that is read; a larger one is a mistake.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -58,6 +60,8 @@ pub(super) enum Setting {
     Instructions(InstructionsSetting),
     /// Something of `[lsp]`.
     Lsp(LspSetting),
+    /// Something of `[skills]`.
+    Skills(SkillsSetting),
     /// The variable that holds the key.
     KeyVariable(&'static str, String),
     /// What prints the key.
@@ -175,7 +179,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 18] = [
+const ROOT_KEYS: [&str; 19] = [
     "model",
     "thinking",
     "fallback",
@@ -191,6 +195,7 @@ const ROOT_KEYS: [&str; 18] = [
     "instructions",
     "mcp",
     "lsp",
+    "skills",
     "sessions",
     "models",
     "providers",
@@ -246,6 +251,7 @@ impl Reader<'_> {
                 "instructions" => self.instructions(value),
                 "mcp" => self.mcp(value),
                 "lsp" => self.lsp(value),
+                "skills" => self.skills(value),
                 "sessions" => self.sessions(value),
                 unknown => {
                     self.unknown(start, "key", unknown, &ROOT_KEYS);

@@ -24,6 +24,7 @@ use super::servers::ConfiguredServer;
 use super::settings::{
     KeySource, Overrides, ProviderSettings, Row, SandboxSettings, Settings, Source,
 };
+use super::skills::SkillsWinners;
 
 const BUILT_IN: &str = include_str!("builtin.toml");
 
@@ -103,6 +104,7 @@ struct Winners {
     servers: BTreeMap<String, (Box<ServerTable>, Source)>,
     instructions: InstructionsWinners,
     lsp: LspWinners,
+    skills: SkillsWinners,
 }
 
 impl Winners {
@@ -126,6 +128,7 @@ impl Winners {
             Setting::McpServer(name, server) => drop(self.servers.insert(name, (server, source))),
             Setting::Instructions(setting) => self.instructions.set(setting, source),
             Setting::Lsp(setting) => self.lsp.set(setting, source),
+            Setting::Skills(setting) => self.skills.set(setting, source),
             Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
             Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
             Setting::ApiKey(provider, key) if is_variable => {
@@ -187,6 +190,8 @@ impl Winners {
         let lsp = std::mem::take(&mut self.lsp);
         let lsp = lsp.settle(places.state.as_deref(), environment, &mut rows, &mut problems);
         let instructions = std::mem::take(&mut self.instructions).settle(&mut rows);
+        let skills = std::mem::take(&mut self.skills);
+        let skills = skills.settle(places.config.as_deref(), environment, &mut rows, &mut problems);
         let budget = self.budget.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone()));
         let settings = Settings {
             thinking: self.thinking.as_ref().map(|(level, _)| *level),
@@ -211,6 +216,7 @@ impl Winners {
             servers,
             instructions,
             lsp,
+            skills,
             compression: self.compression.as_ref().map(|(form, _)| *form).unwrap_or_default(),
             providers,
             problems,

@@ -14,6 +14,7 @@ use bridle_world::sandbox::Tier;
 use super::instructions::InstructionsConfig;
 use super::lsp::LspConfig;
 use super::servers::ConfiguredServer;
+use super::skills::SkillsConfig;
 
 /// What a command line may override.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +71,8 @@ pub struct Settings {
     pub instructions: InstructionsConfig,
     /// The language servers.
     pub lsp: LspConfig,
+    /// Where skills are.
+    pub skills: SkillsConfig,
     /// The known providers, in the order in which a key is looked for.
     pub providers: Vec<ProviderSettings>,
     /// What was wrong with the configuration, for notices and `doctor`: place, fault, hint.

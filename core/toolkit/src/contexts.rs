@@ -18,14 +18,15 @@ pub(crate) use changes::FileChangesPlugin;
 pub(crate) use environment::EnvironmentPlugin;
 pub(crate) use instructions::InstructionsPlugin;
 pub use instructions::{InstructionFile, InstructionFiles};
+pub(crate) use signature::Signature;
 
 /// Contributes a source under its name.
-fn add(setup: &Setup, source: impl ContextSource) -> Result<(), ActivateError> {
+pub(crate) fn add(setup: &Setup, source: impl ContextSource) -> Result<(), ActivateError> {
     let source: Arc<dyn ContextSource> = Arc::new(source);
     Ok(setup.add(source.name(), Arc::clone(&source))?)
 }
 
-fn wrap(source: &str, text: &str) -> String {
+pub(crate) fn wrap(source: &str, text: &str) -> String {
     let source = source.replace(['"', '<', '>', '\n'], "_");
     let text = text.replace("</context", "<\\/context");
     let end = if text.ends_with('\n') { "" } else { "\n" };

@@ -24,6 +24,7 @@ mod sandbox;
 mod search;
 mod seen;
 mod shell;
+mod skills;
 mod target;
 mod terminal;
 #[cfg(test)]
@@ -52,6 +53,7 @@ use sandbox::SandboxPlugin;
 use search::SearchArguments;
 use seen::SeenTextsPlugin;
 use shell::ShellPlugin;
+use skills::SkillsPlugin;
 use terminal::TerminalPlugin;
 use todo::TodoPlugin;
 use write::WriteArguments;
@@ -60,9 +62,10 @@ pub use contexts::{InstructionFile, InstructionFiles};
 #[cfg(fuzzing)]
 pub use edit::fuzz_edit;
 pub use prompt::system_prompt;
+pub use skills::{Listing, Rank, Skill, Skills};
 
 /// The name of every tool that these plugins can offer a model.
-pub const TOOL_NAMES: [&str; 15] = [
+pub const TOOL_NAMES: [&str; 16] = [
     "apply_patch",
     "ask_user",
     "delete",
@@ -75,6 +78,7 @@ pub const TOOL_NAMES: [&str; 15] = [
     "read",
     "search",
     "shell",
+    "skill",
     "terminal",
     "todo",
     "write",
@@ -108,6 +112,7 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(AskUserPlugin)
         .with(EnvironmentPlugin)
         .with(InstructionsPlugin)
+        .with(SkillsPlugin)
         .with(SystemPromptPlugin)
 }
 

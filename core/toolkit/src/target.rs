@@ -128,7 +128,8 @@ impl Target {
     }
 
     pub(crate) fn read_access(&self) -> Vec<Access> {
-        if self.inside || self.roots().is_result(&self.path) {
+        let roots = self.roots();
+        if self.inside || roots.is_result(&self.path) || roots.is_readable(&self.path) {
             vec![Access::ReadInside(self.path.clone())]
         } else {
             vec![Access::ReadOutside(self.path.clone())]

@@ -9,6 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::git::would_be_in_git;
 use crate::names::{name_of, path_text};
@@ -27,6 +28,8 @@ pub struct Roots {
     results: Option<PathBuf>,
     /// Where the placeholders of confined commands are on record.
     records: Option<PathBuf>,
+    /// Folders outside that may be read like the roots, as they are now.
+    readable: Arc<RwLock<Vec<PathBuf>>>,
 }
 
 /// Where a resolved path stands.
@@ -84,7 +87,14 @@ pub enum ResolveError {
 impl Roots {
     /// Roots from canonical, absolute folders.
     pub fn new(cwd: PathBuf, extra: Vec<PathBuf>) -> Self {
-        Self { cwd, extra, excluded: Vec::new(), results: None, records: None }
+        Self {
+            cwd,
+            extra,
+            excluded: Vec::new(),
+            results: None,
+            records: None,
+            readable: Arc::default(),
+        }
     }
 
     /// Takes absolute folders out of the roots again, wherever they lie: Bridle's own home and
@@ -107,6 +117,22 @@ impl Roots {
     pub fn with_records(mut self, folder: PathBuf) -> Self {
         self.records = Some(folder);
         self
+    }
+
+    /// Names the canonical folders outside whose files may be read like files in the roots, in the place
+    /// of those named before; for every copy of these roots.
+    pub fn set_readable(&self, folders: Vec<PathBuf>) {
+        *self.readable.write().unwrap_or_else(PoisonError::into_inner) = folders;
+    }
+
+    /// Whether a resolved path lies in one of the folders that [`Roots::set_readable`] named. One above a
+    /// folder that was taken out of the roots does not open that.
+    pub fn is_readable(&self, resolved: &Path) -> bool {
+        let readable = self.readable.read().unwrap_or_else(PoisonError::into_inner);
+        readable.iter().filter(|folder| resolved.starts_with(folder)).any(|folder| {
+            let mut closed = self.excluded.iter().filter(|closed| resolved.starts_with(closed));
+            closed.all(|closed| folder.starts_with(closed))
+        })
     }
 
     /// The empty folders that stand only while confined commands run, to keep names from being taken.
@@ -420,6 +446,24 @@ mod tests {
         assert!(!f.roots.is_result(&f.base.join("outside/ab").join(&hash)));
         let placed = roots.resolve(&format!("../outside/ab/{hash}")).unwrap();
         assert!(matches!(placed, Placement::Outside(_)), "nobody may write there: {placed:?}");
+    }
+
+    #[test]
+    fn a_readable_folder_opens_itself_and_nothing_that_was_taken_out() {
+        let f = fixture();
+        let (own, keys) = (f.base.join("outside/own"), f.base.join("outside/keys"));
+        let roots = f.roots.clone().excluding([own.clone(), keys.clone()]);
+        assert!(!roots.is_readable(&own.join("skills/a/x")));
+        roots.set_readable(vec![own.join("skills"), f.base.join("outside")]);
+        assert!(roots.is_readable(&own.join("skills/a/x")), "within what was taken out");
+        assert!(roots.is_readable(&f.base.join("outside/secret")));
+        for path in [own.join("config.toml"), keys.join("id"), f.base.join("ws-evil/x")] {
+            assert!(!roots.is_readable(&path), "{}", path.display());
+        }
+        roots.set_readable(Vec::new());
+        assert!(!roots.is_readable(&own.join("skills/a/x")));
+        let place = roots.resolve("../outside/own/skills/a/x").unwrap();
+        assert!(matches!(place, Placement::Outside(_)), "nobody may write there: {place:?}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ use crate::acp::outbox::{Ask, Outbox, QUESTION_QUEUE, UPDATE_BYTES, UPDATE_QUEUE
 use crate::acp::permission::ClientApprover;
 use crate::acp::pieces::Pieces;
 use crate::acp::servers;
+use crate::acp::skills::KnownSkills;
 use crate::acp::speaking::Speaking;
 use crate::acp::terminals::Terminals;
 use crate::acp::terms::Asked;
@@ -217,13 +218,15 @@ impl Live {
 
     /// Sends what follows the answer that opened the session, and starts the outbox.
     pub(super) async fn announce(mut self, opening: Opening) -> Self {
-        let Opening { chosen, meter, link, updates, questions, notes } = opening;
+        let Opening { chosen, meter, link, updates, questions, mut notes } = opening;
         let session = self.wire_id();
         let send = async |update: SessionUpdate| {
             link.room().await;
             link.update(&session, update);
         };
-        send(commands::available()).await;
+        let mut skills = KnownSkills::of(self.session.skills()).await;
+        send(commands::available(&skills.listing())).await;
+        notes.extend(skills.news());
         if let Some((title, rest)) = notes.split_first() {
             let detail = (!rest.is_empty()).then(|| rest.join("\n\n"));
             if link.client.notices {
@@ -241,6 +244,7 @@ impl Live {
         let servers = self.session.servers();
         let outbox = Outbox {
             servers,
+            skills,
             settled: meter.total,
             app,
             link,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The metadata that no change of a file's content leaves as it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Signature {
+pub(crate) struct Signature {
     inode: (u64, u64),
     size: u64,
     modified: (i64, i64),
@@ -14,11 +14,11 @@ pub(super) struct Signature {
 
 impl Signature {
     /// That of nothing.
-    pub(super) const NONE: Self =
+    pub(crate) const NONE: Self =
         Self { inode: (0, 0), size: 0, modified: (0, 0), changed: (0, 0) };
 
     /// Of what is at a path, links not followed; `None` when nothing is.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let metadata = fs_err::symlink_metadata(path).ok()?;
         Some(Self {
             inode: (metadata.dev(), metadata.ino()),
