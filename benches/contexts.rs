@@ -10,6 +10,7 @@ use bridle_agent::{ContextInput, ContextSource, Mode, Observed};
 use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
 use bridle_session::{StepNumber, TurnNumber};
 use bridle_world::Roots;
+use bridle_world::process::{Environment, Processes};
 
 use crate::figures::{median, millis, say};
 
@@ -73,6 +74,8 @@ async fn sources(base: &Path) -> Vec<Arc<dyn ContextSource>> {
     let scope = Scope::root("session", bridle_toolkit::plugins(Plugins::new()), TaskSet::new());
     scope.provide("roots", Arc::new(Roots::new(base.to_owned(), Vec::new()))).await;
     scope.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
+    let nothing = Environment::from_variables([]);
+    scope.provide("processes", Arc::new(Processes::new("/no-supervisor".into(), nothing))).await;
     scope.mount(["local-files", "environment", "instructions"].map(Row::new).into()).await;
     scope.all()
 }

@@ -139,7 +139,10 @@ fn said(role: &str, text: &str) -> Vec<String> {
         }
         None => (format!("{role}:"), text),
     };
-    let differs = |line: &&str| line.starts_with("Platform: ") || line.starts_with("Date (UTC): ");
+    let differs = |line: &&str| {
+        let heads = ["Platform: ", "Date (UTC): ", "Sandbox of commands: "];
+        heads.iter().any(|head| line.starts_with(head))
+    };
     let body = body.lines().filter(|line| !differs(line));
     let body = body.map(|line| format!("    {}", line.trim_end()));
     std::iter::once(head).chain(body).collect()
@@ -155,6 +158,7 @@ async fn a_prompt_and_nothing_else() {
             Working directory: /ws
             Git repository: no
         user context skills (those of the program)
+            Permission mode: ask
         user:
             hi
     "#]]);
@@ -179,6 +183,7 @@ async fn instructions_of_the_user_and_of_the_project() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context /bridle-home/AGENTS.md (the user's own instructions)
             Speak plainly.
         user context AGENTS.md
@@ -210,6 +215,7 @@ async fn instructions_from_the_root_down_to_where_the_session_works() {
             Working directory: /ws/mid/cwd
             Further workspace folder: /ws
             Git repository: no
+            Permission mode: ask
         user context /ws/AGENTS.md
             Of the root.
         user context /ws/mid/AGENTS.md
@@ -227,6 +233,7 @@ async fn instructions_from_the_root_down_to_where_the_session_works() {
         user context environment
             Working directory: /ws/mid/cwd
             Git repository: no
+            Permission mode: ask
         user context AGENTS.md
             Of the folder.
         user context skills (those of the program)
@@ -248,6 +255,7 @@ async fn instructions_of_two_roots() {
             Working directory: /ws/one
             Further workspace folder: /ws/two
             Git repository: no
+            Permission mode: ask
         user context /ws/two/AGENTS.md
             Of two.
         user context AGENTS.md
@@ -278,6 +286,7 @@ async fn instructions_of_a_nested_folder_on_first_touch() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context AGENTS.md
             Of the root.
         user context skills (those of the program)
@@ -315,6 +324,7 @@ async fn instructions_that_change_and_go() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context AGENTS.md
             Old.
         user context skills (those of the program)
@@ -371,6 +381,7 @@ async fn instructions_under_several_names() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context AGENTS.md
             Be brief.
         user context CLAUDE.md
@@ -406,6 +417,7 @@ async fn instructions_that_cannot_be_told_whole() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context AGENTS.md
             (32,760 digits)01234567
             [Cut here: 7232 more bytes. Read AGENTS.md for the rest.]
@@ -444,6 +456,7 @@ async fn a_resumed_session_is_told_what_has_changed_meanwhile() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context AGENTS.md
             Of the root.
         user context skills (those of the program)
@@ -551,4 +564,149 @@ async fn a_skill_that_the_person_calls() {
             /deploy to production
     "#]]);
     assert_eq!(stage.end().await, "");
+#[tokio::test]
+async fn the_mode_when_it_changes() {
+    let mut stage = Stage::new(&[]).await;
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+            Permission mode: ask
+        user:
+            hi
+    "#]]);
+    for mode in ["auto", "plan"] {
+        let set = json!({"sessionId": stage.session, "modeId": mode});
+        stage.client.request("session/set_mode", set).await.ok();
+        stage.prompt(mode).await;
+    }
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user context environment
+            Working directory: /ws
+            Git repository: no
+            Permission mode: auto
+        user:
+            auto
+        assistant:
+            Fine.
+        user context environment
+            Working directory: /ws
+            Git repository: no
+            Permission mode: plan
+        user:
+            <plan_mode>
+            The session is in plan mode: nothing may be changed, neither by a tool nor by a command. Look at what matters, work out a plan that is concrete enough to be carried out without further questions, and hand it in with `exit_plan_mode`. The user reads it and decides.
+            </plan_mode>
+        user:
+            plan
+    "#]]);
+    stage.end().await;
+}
+
+impl Stage {
+    /// A real repository, of which everything is known that is found out in the background.
+    async fn in_repository() -> Self {
+        let mut stage = Self::new(&[("a", "one\n")]).await;
+        stage.git("init -q -b main .").await;
+        stage.git("add a").await;
+        stage.git("-c user.name=n -c user.email=a@b commit -qm one").await;
+        stage.until_told("without uncommitted changes").await;
+        stage
+    }
+
+    async fn git(&self, arguments: &str) {
+        let git = self.scene.place.launch(arguments.split(' ')).replacing_program("git");
+        let output = git.output().await;
+        assert!(output.status.success(), "git {arguments}: {output:?}");
+    }
+
+    /// Prompts until the newest word of the environment says this, and looks away.
+    async fn until_told(&mut self, text: &str) {
+        for _ in 0..1_000 {
+            self.prompt("and now?").await;
+            self.sent();
+            let newest = self.seen.iter().rfind(|line| line.contains("Git repository: "));
+            if newest.is_some_and(|line| line.contains(text)) {
+                return;
+            }
+        }
+        panic!("not told: {text}: {:#?}", self.seen);
+    }
+}
+
+#[tokio::test]
+async fn the_branch_when_it_changes() {
+    let mut stage = Stage::in_repository().await;
+    stage.git("checkout -q -b side").await;
+    stage.prompt("a branch").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user context environment
+            Working directory: /ws
+            Git repository: yes, on branch side, without uncommitted changes
+            Permission mode: ask
+        user:
+            a branch
+    "#]]);
+    stage.git("checkout -q --detach").await;
+    stage.prompt("none").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user context environment
+            Working directory: /ws
+            Git repository: yes, not on a branch, without uncommitted changes
+            Permission mode: ask
+        user:
+            none
+    "#]]);
+    stage.end().await;
+}
+
+/// Of changes that git sees, once it has said so; a prompt waits for it never.
+#[tokio::test]
+async fn uncommitted_changes_when_they_are_known() {
+    let mut stage = Stage::in_repository().await;
+    stage.put("a", "two\n");
+    stage.until_told("with uncommitted changes").await;
+    stage.prompt("still").await;
+    stage.check(expect![[r#"
+        assistant:
+            Fine.
+        user:
+            still
+    "#]]);
+    stage.git("checkout -q a").await;
+    stage.until_told("without uncommitted changes").await;
+    stage.end().await;
+}
+
+/// S13: a pointer to another repository makes nothing of that one this one's.
+#[tokio::test]
+async fn a_pointer_to_another_repository() {
+    let files = [
+        ("trusted/.git/HEAD", "ref: refs/heads/main\n"),
+        ("trusted/AGENTS.md", "Of the trusted one.\n"),
+        ("evil/.git", "gitdir: ../trusted/.git\n"),
+        ("evil/AGENTS.md", "Of the evil one.\n"),
+    ];
+    let mut stage = Stage::in_folder(&files, "evil", &[]).await;
+    stage.prompt("hi").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws/evil
+            Git repository: yes, on branch main
+            Permission mode: ask
+        user context AGENTS.md
+            Of the evil one.
+        user:
+            hi
+    "#]]);
+    stage.end().await;
 }

@@ -284,6 +284,11 @@ impl Processes {
             .await
     }
 
+    /// How far commands can be confined on this machine, if that was found out already.
+    pub fn known_tier(&self) -> Option<Tier> {
+        self.shared.sandbox.get().map(Sandbox::tier)
+    }
+
     /// Finds what is protected where commands run, and is asked again when they have ended.
     pub fn lookout(&self) -> &Lookout {
         &self.shared.lookout

@@ -1,48 +1,78 @@
-//! Where and when the session runs: told once, and again when it changes.
+//! Where, when and under which rules the session works: told once, and again, whole, when it changes.
+//!
+//! Nothing is waited for. What takes a process to find out (whether git sees changes) is asked in the
+//! background when a turn begins and told before the step behind the answer; how far commands can be
+//! confined is told once that is known.
 
-use std::path::Path;
+mod git;
+mod status;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bridle_agent::{ContextInput, ContextSource};
+use bridle_agent::{ContextInput, ContextSource, Mode};
 use bridle_compose::{ActivateError, Clock, Plugin, Setup};
+use bridle_session::StepNumber;
 use bridle_world::files::Files;
+use bridle_world::process::Processes;
+use bridle_world::sandbox::Tier;
 use bridle_world::{Roots, path_text};
 
 use super::{add, wrap};
 use crate::file_tool::FileWorld;
+use crate::target::one_line;
+use git::Head;
+use status::{Status, Statuses};
 
-/// The most bytes of git's own small files that are read.
-const GIT_FILE_BYTES: u64 = 4 * 1024;
-
-/// Where and when the session runs.
+/// Tells where the session works.
 #[derive(Clone)]
-pub(crate) struct Environment {
+pub(super) struct Environment {
     world: FileWorld,
     clock: Arc<dyn Clock>,
+    /// Who runs git, and what it said; `None` where nobody does.
+    git: Option<Statuses>,
 }
 
 impl Environment {
-    pub(crate) fn new(world: FileWorld, clock: Arc<dyn Clock>) -> Self {
-        Self { world, clock }
+    pub(super) fn new(world: FileWorld, clock: Arc<dyn Clock>, git: Option<Statuses>) -> Self {
+        Self { world, clock, git }
     }
 
-    fn text(&self) -> String {
-        let FileWorld { roots, files, .. } = &self.world;
+    fn text(&self, mode: Mode) -> String {
+        let roots = &self.world.roots;
         let mut text = format!("Working directory: {}\n", path_text(roots.cwd()));
         for root in roots.all().skip(1) {
             text.push_str(&format!("Further workspace folder: {}\n", path_text(root)));
         }
-        text.push_str(&match git_head(&**files, roots.cwd()) {
-            None => "Git repository: no\n".to_owned(),
-            Some(Head::Branch(name)) => format!("Git repository: yes, on branch {name}\n"),
-            Some(Head::Detached) => "Git repository: yes, not on a branch\n".to_owned(),
+        text.push_str(&format!("Git repository: {}\n", self.repository()));
+        text.push_str(&format!("Permission mode: {}\n", mode.id()));
+        let tier = self.git.as_ref().and_then(|git| git.processes().known_tier());
+        text.push_str(match tier {
+            Some(Tier::Full) => "Sandbox of commands: full\n",
+            Some(Tier::Landlock) => "Sandbox of commands: partial\n",
+            Some(Tier::None) => "Sandbox of commands: none\n",
+            None => "",
         });
         text.push_str(&format!("Platform: {} {}\n", std::env::consts::OS, std::env::consts::ARCH));
         if let Ok(now) = jiff::Timestamp::try_from(self.clock.now()) {
             text.push_str(&format!("Date (UTC): {}\n", now.strftime("%F")));
         }
         text
+    }
+
+    fn repository(&self) -> String {
+        let head = git::head(&*self.world.files, self.world.roots.cwd());
+        let head = match head {
+            None => return "no".to_owned(),
+            Some(Head::Branch(name)) => format!("yes, on branch {}", one_line(&name)),
+            Some(Head::Detached) => "yes, not on a branch".to_owned(),
+            Some(Head::Unknown) => "yes".to_owned(),
+        };
+        match self.git.as_ref().and_then(Statuses::last) {
+            None => head,
+            Some(Status::Clean) => format!("{head}, without uncommitted changes"),
+            Some(Status::Changed) => format!("{head}, with uncommitted changes"),
+        }
     }
 }
 
@@ -52,9 +82,14 @@ impl ContextSource for Environment {
         "environment"
     }
 
-    async fn collect(&self, _: &ContextInput) -> Option<String> {
-        let this = self.clone();
-        let text = tokio::task::spawn_blocking(move || this.text()).await.ok()?;
+    async fn collect(&self, now: &ContextInput) -> Option<String> {
+        if now.step <= StepNumber(1)
+            && let Some(git) = &self.git
+        {
+            git.ask(&self.world);
+        }
+        let (this, mode) = (self.clone(), now.mode);
+        let text = tokio::task::spawn_blocking(move || this.text(mode)).await.ok()?;
         Some(wrap("environment", &text))
     }
 }
@@ -66,45 +101,15 @@ pub(crate) struct EnvironmentPlugin;
 impl Plugin for EnvironmentPlugin {
     const NAME: &'static str = "environment";
     type Config = ();
-    type Needs = (Arc<Roots>, Arc<dyn Files>, Arc<dyn Clock>);
+    type Needs = (Arc<Roots>, Arc<dyn Files>, Arc<dyn Clock>, Arc<Processes>);
 
     async fn activate(
         &self,
         (): (),
-        (roots, files, clock): Self::Needs,
+        (roots, files, clock, processes): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        add(setup, Environment::new(FileWorld::new(roots, files), clock))
+        let statuses = Statuses::new(Processes::clone(&processes), setup)?;
+        add(setup, Environment::new(FileWorld::new(roots, files), clock, Some(statuses)))
     }
-}
-
-enum Head {
-    Branch(String),
-    Detached,
-}
-
-/// What git has checked out, read from its files: git itself would obey the repository's
-/// configuration.
-fn git_head(files: &dyn Files, cwd: &Path) -> Option<Head> {
-    let git = cwd
-        .ancestors()
-        .map(|folder| folder.join(".git"))
-        .find_map(|git| fs_err::canonicalize(git).ok())?;
-    let folder = match small_file(files, &git) {
-        // A worktree or submodule: the file points to the folder.
-        Some(text) => {
-            let target = text.strip_prefix("gitdir:")?.trim().to_owned();
-            fs_err::canonicalize(git.parent()?.join(target)).ok()?
-        }
-        None => git,
-    };
-    let head = small_file(files, &folder.join("HEAD"))?;
-    match head.trim().strip_prefix("ref: refs/heads/") {
-        Some(branch) => Some(Head::Branch(branch.lines().next()?.to_owned())),
-        None => Some(Head::Detached),
-    }
-}
-
-fn small_file(files: &dyn Files, path: &Path) -> Option<String> {
-    String::from_utf8(files.read(path, GIT_FILE_BYTES).ok()?).ok()
 }

@@ -28,7 +28,7 @@ fn what_each_plugin_needs_and_provides() {
         checkpoints: [Roots, Files] -> [FileKeeper]
         delete: [Roots, Files, SeenTexts] -> []
         edit: [Roots, Files, SeenTexts] -> []
-        environment: [Roots, Files, Clock] -> []
+        environment: [Roots, Files, Clock, Processes] -> []
         exit_plan_mode: [] -> []
         file-changes: [Roots, Files, SeenTexts] -> []
         glob: [Roots, Files, SeenTexts] -> []
