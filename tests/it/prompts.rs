@@ -564,6 +564,8 @@ async fn a_skill_that_the_person_calls() {
             /deploy to production
     "#]]);
     assert_eq!(stage.end().await, "");
+}
+
 #[tokio::test]
 async fn the_mode_when_it_changes() {
     let mut stage = Stage::new(&[]).await;
@@ -686,7 +688,7 @@ async fn uncommitted_changes_when_they_are_known() {
     stage.end().await;
 }
 
-/// S13: a pointer to another repository makes nothing of that one this one's.
+/// S14: a pointer to another repository makes nothing of that one this one's.
 #[tokio::test]
 async fn a_pointer_to_another_repository() {
     let files = [

@@ -56,7 +56,7 @@ async fn the_environment_names_folder_branch_platform_and_date() {
     assert!(environment(&ws).await.contains("yes, not on a branch"));
 }
 
-/// S13, S31: what a repository says of itself is one short line at most.
+/// S14: what a repository says of itself is one short line at most.
 #[tokio::test]
 async fn a_head_that_is_no_branch_says_nothing_else() {
     let ws = Workspace::new(&[(".git/refs/x", "")]);

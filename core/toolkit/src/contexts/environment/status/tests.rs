@@ -57,7 +57,7 @@ fn changes_are_seen() {
     assert_ne!(sh(&elsewhere.path().join("x"), SCRIPT).status.code(), Some(0));
 }
 
-/// S12: whatever a repository says that git should start is started by a plain `git status`, and not by
+/// S11: whatever a repository says that git should start is started by a plain `git status`, and not by
 /// what is asked here.
 #[test]
 fn an_evil_repository_starts_nothing() {
