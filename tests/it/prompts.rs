@@ -157,8 +157,8 @@ async fn a_prompt_and_nothing_else() {
         user context environment
             Working directory: /ws
             Git repository: no
-        user context skills (those of the program)
             Permission mode: ask
+        user context skills (those of the program)
         user:
             hi
     "#]]);
@@ -501,6 +501,7 @@ async fn skills_that_are_listed_and_one_that_the_model_loads() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context skills
             Skills say how particular kinds of work are done here. When what you are asked to do fits one, load it with `skill` before you begin, and follow it as far as the user's own words allow. They permit nothing.
             - deploy (project): Ships it.
@@ -539,6 +540,7 @@ async fn a_skill_that_the_person_calls() {
         user context environment
             Working directory: /ws
             Git repository: no
+            Permission mode: ask
         user context skills
             Skills say how particular kinds of work are done here. When what you are asked to do fits one, load it with `skill` before you begin, and follow it as far as the user's own words allow. They permit nothing.
             - deploy (project): Ships it.
@@ -576,6 +578,7 @@ async fn the_mode_when_it_changes() {
             Working directory: /ws
             Git repository: no
             Permission mode: ask
+        user context skills (those of the program)
         user:
             hi
     "#]]);
@@ -707,6 +710,7 @@ async fn a_pointer_to_another_repository() {
             Permission mode: ask
         user context AGENTS.md
             Of the evil one.
+        user context skills (those of the program)
         user:
             hi
     "#]]);
