@@ -1,5 +1,5 @@
 //! What it takes to find out what a session is told beside its prompts, in a large repository: the
-//! environment and the instructions, before the first step and before a later one.
+//! environment and the instructions, and the skills, before the first step and before a later one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,6 +11,7 @@ use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
 use bridle_session::{StepNumber, TurnNumber};
 use bridle_world::Roots;
 use bridle_world::process::{Environment, Processes};
+use serde_json::json;
 
 use crate::figures::{median, millis, say};
 
@@ -31,21 +32,34 @@ pub(crate) fn run(quick: bool) {
                 mode: Mode::Ask,
                 observed: observed(&base, touched),
             };
-            let (mut first, mut later) = (Vec::new(), Vec::new());
-            for _ in 0..rounds {
-                let sources = sources(&base).await;
-                first.push(ask(&sources, &now).await);
-                later.push(ask(&sources, &now).await);
-            }
-            let target = "a target of 30 ms";
-            say(
-                &format!("discovery in 40,000 files, {what} touched"),
-                millis(median(first)),
-                target,
-            );
-            say("the same before the next step", millis(median(later)), "");
+            let rows = ["environment", "instructions"].map(Row::new);
+            let what = format!("discovery in 40,000 files, {what} touched");
+            measure(&what, &base, &rows, &now, rounds).await;
+        }
+        let now = ContextInput {
+            turn: TurnNumber(1),
+            step: StepNumber(1),
+            mode: Mode::Ask,
+            observed: Observed::default(),
+        };
+        for (what, count) in [("no skill", 0), ("200 skills of 20 KB", 200)] {
+            plant_skills(&base, count);
+            let what = format!("skills in 40,000 files, {what}");
+            measure(&what, &base, &[skills()], &now, rounds).await;
         }
     });
+}
+
+/// Says what these rows take the first time and the next time.
+async fn measure(what: &str, base: &Path, rows: &[Row], now: &ContextInput, rounds: usize) {
+    let (mut first, mut later) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let sources = sources(base, rows).await;
+        first.push(ask(&sources, now).await);
+        later.push(ask(&sources, now).await);
+    }
+    say(what, millis(median(first)), "a target of 30 ms");
+    say("the same before the next step", millis(median(later)), "");
 }
 
 fn plant(base: &Path) {
@@ -62,6 +76,26 @@ fn plant(base: &Path) {
     }
 }
 
+fn plant_skills(base: &Path, count: usize) {
+    for number in 0..count {
+        let folder = base.join(format!(".agents/skills/skill-{number}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let head = format!("---\nname: skill-{number}\ndescription: What it is for.\n---\n");
+        std::fs::write(folder.join("SKILL.md"), head + &"body ".repeat(4_000)).unwrap();
+    }
+}
+
+/// The row as a user has it who says nothing else.
+fn skills() -> Row {
+    let config = json!({
+        "project": [".bridle/skills", ".agents/skills"],
+        "user": [],
+        "catalogue_bytes": 8_192,
+        "off": [],
+    });
+    Row::new("skills").with(config)
+}
+
 fn observed(base: &Path, count: usize) -> Observed {
     let path = |n: usize| {
         let file = n * FILES / count;
@@ -70,13 +104,14 @@ fn observed(base: &Path, count: usize) -> Observed {
     Arc::new((0..count).map(|n| (path(n), String::new())).collect::<BTreeMap<_, _>>())
 }
 
-async fn sources(base: &Path) -> Vec<Arc<dyn ContextSource>> {
+async fn sources(base: &Path, rows: &[Row]) -> Vec<Arc<dyn ContextSource>> {
     let scope = Scope::root("session", bridle_toolkit::plugins(Plugins::new()), TaskSet::new());
     scope.provide("roots", Arc::new(Roots::new(base.to_owned(), Vec::new()))).await;
     scope.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
     let nothing = Environment::from_variables([]);
     scope.provide("processes", Arc::new(Processes::new("/no-supervisor".into(), nothing))).await;
-    scope.mount(["local-files", "environment", "instructions"].map(Row::new).into()).await;
+    let rows = rows.iter().cloned();
+    scope.mount(std::iter::once(Row::new("local-files")).chain(rows).collect()).await;
     scope.all()
 }
 
