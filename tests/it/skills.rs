@@ -367,3 +367,47 @@ async fn skills_can_be_switched_off() {
         !request.contains("\"skill\"") && !request.contains("body") && !request.contains("skills")
     );
 }
+
+/// Whose words a name brings along is told when a project takes it from the user.
+#[tokio::test]
+async fn a_skill_of_the_project_in_the_place_of_the_users_is_told() {
+    let scene = Scene::new(answers(2)).await;
+    scene.place.write("../home/.agents/skills/x/SKILL.md", skill("x", "Mine.", "My words."));
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "hi").await.ok();
+    scene.place.write(".agents/skills/x/SKILL.md", skill("x", "Theirs.", "Their words."));
+    client.prompt(&session, "/x").await.ok();
+    let told = "The skill `x` of this project counts, not yours: ";
+    client.wait_for("the notice", |trace| trace.text(&session).contains(told).then_some(())).await;
+    let trace = client.finish(&scene.place).await;
+    let commands = trace.updates_of(&session, "available_commands_update");
+    let last = commands.last().unwrap().to_string();
+    assert!(last.contains("Theirs. (skill of this project)") && !last.contains("Mine."), "{last}");
+    assert!(scene.requests()[1].to_string().contains("Their words."));
+}
+
+/// Who may call no `skill` is told of none, and still gets those that the person calls.
+#[tokio::test]
+async fn a_session_without_the_tool_is_told_of_no_skills() {
+    let scene = Scene::new(answers(1)).await;
+    scene.place.write(".agents/skills/x/SKILL.md", skill("x", "Hidden.", "Words."));
+    let mut client = scene.client().await;
+    let meta = json!({"claudeCode": {"options": {"allowedTools": ["read"]}}});
+    let new = json!({"cwd": scene.place.workspace(), "mcpServers": [], "_meta": meta});
+    let opened = client.request("session/new", new).await.ok();
+    let session = opened["sessionId"].as_str().unwrap().to_owned();
+    client.prompt(&session, "/x").await.ok();
+    client.finish(&scene.place).await;
+    let request = scene.requests()[0].to_string();
+    assert!(!request.contains("Hidden.") && request.contains("Words."), "{request}");
+}
+
+#[tokio::test]
+async fn exec_calls_skills_too() {
+    let scene = Scene::new(answers(1)).await;
+    scene.place.write(".agents/skills/x/SKILL.md", skill("x", "X.", "Words."));
+    let launch = scene.place.launch(["exec", "/x now"]).model_at(&scene.model.url());
+    let output = launch.output().await;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "well\n");
+    assert!(scene.requests()[0].to_string().contains("Words."));
+}
