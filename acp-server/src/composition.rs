@@ -258,6 +258,13 @@ impl App {
     pub fn reload(&self) {
         let mut settings = config::load(&self.environment, &self.overrides);
         settings.state.clone_from(&self.settings().state);
+        if let Some(servers) = self.language_servers() {
+            let mut lsp = settings.lsp.settings.clone();
+            if !settings.lsp.enabled {
+                lsp.servers.clear();
+            }
+            servers.reload(lsp);
+        }
         self.settings.set(settings);
     }
 

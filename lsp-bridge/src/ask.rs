@@ -163,7 +163,7 @@ impl Project {
         question: &Question,
         token: &CancellationToken,
     ) -> Result<Reply, Trouble> {
-        let name = || candidate.server.definition.name.clone();
+        let name = || candidate.server.name.clone();
         let failed = |why: String| Trouble::Failed { server: name(), why };
         for _ in 0..2 {
             let woken = tokio::select! {
@@ -183,9 +183,14 @@ impl Project {
                 settled => return settled,
             }
         }
-        let how = self.servers.wake(&candidate.server).await.err();
-        Err(failed(how.unwrap_or_else(|| "it was lost while it was asked".to_owned())))
+        Err(failed(lost(candidate)))
     }
+}
+
+/// Why a server was lost that was asked.
+pub(crate) fn lost(candidate: &Candidate) -> String {
+    let why = candidate.server.loss().map(|why| format!(": {why}"));
+    format!("it was lost while it was asked{}", why.unwrap_or_default())
 }
 
 /// Whether a server can be asked this. One that has just been started may be about to say so.

@@ -155,7 +155,7 @@ async fn look(
     let navigator = desk.navigator(file, token).await;
     let mut asked: Vec<_> = candidates
         .into_iter()
-        .filter(|one| one.server.definition.purpose == Purpose::Diagnostics)
+        .filter(|one| one.server.definition().purpose == Purpose::Diagnostics)
         .collect();
     let mut findings: Vec<Finding> = Vec::new();
     match navigator {

@@ -89,7 +89,7 @@ impl Desk {
         let candidates = servers.candidates(file, roots, token).await?;
         let mut failures = Vec::new();
         for candidate in candidates {
-            let definition = &candidate.server.definition;
+            let definition = candidate.server.definition();
             if definition.purpose == Purpose::Diagnostics {
                 continue;
             }

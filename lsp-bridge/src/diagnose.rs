@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{Completeness, Project, Trouble, read};
+use crate::ask::{Completeness, Project, Trouble, lost, read};
 use crate::connection::{NoAnswer, put};
 use crate::diagnostic::Diagnostic;
 use crate::documents::Shown;
@@ -77,7 +77,7 @@ impl Project {
         limit: Duration,
         token: &CancellationToken,
     ) -> Result<Report, Unknown> {
-        let who = candidate.server.definition.name.clone();
+        let who = candidate.server.name.clone();
         let failed = |why: String| Trouble::Failed { server: who.clone(), why };
         for _ in 0..2 {
             let woken = tokio::select! {
@@ -94,7 +94,7 @@ impl Project {
                 settled => return settled,
             }
         }
-        Err(failed("it was lost while it was asked".to_owned()).into())
+        Err(failed(lost(candidate)).into())
     }
 }
 

@@ -50,5 +50,5 @@ pub use plugin::{TOOL_NAMES, plugins};
 pub use probe::{Introduction, probe};
 pub use roots::root_of;
 pub use servers::{Servers, Stage, Standing};
-pub use settings::LspSettings;
+pub use settings::{LspSettings, MIB};
 pub use table::{PatchError, ServerPatch, ServerTable};

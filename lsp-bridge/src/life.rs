@@ -287,6 +287,17 @@ impl Life {
         self.connection.over.is_cancelled() || self.process.has_ended()
     }
 
+    /// What it holds in memory with all that it has started, in bytes, where that can be found out.
+    pub(crate) async fn memory(&self) -> Option<u64> {
+        self.process.memory().await
+    }
+
+    /// Makes it end, and waits for that.
+    pub(crate) async fn kill(&self) {
+        self.connection.hang_up();
+        self.process.end(Duration::ZERO, &self.clock).await;
+    }
+
     /// Ends it: asked to, then told to, then made to. How it had ended, should that have been by itself.
     ///
     /// # Cancel safety

@@ -451,7 +451,7 @@ async fn ask(
 
 /// Who says so, how far that can be trusted, and how the symbol was found.
 fn who(subject: &Subject, reply: &Reply) -> String {
-    let name = &subject.candidate.server.definition.name;
+    let name = &subject.candidate.server.name;
     let note = reply.found.as_ref().and_then(|found| found.note.as_ref());
     let note = note.map(|note| format!("; {note}")).unwrap_or_default();
     format!("{name}, {}{note}", trust(&reply.completeness))
@@ -459,7 +459,7 @@ fn who(subject: &Subject, reply: &Reply) -> String {
 
 /// That there is nothing; or that this is not known.
 fn nothing(what: &str, subject: &Subject, reply: &Reply) -> Told {
-    let name = &subject.candidate.server.definition.name;
+    let name = &subject.candidate.server.name;
     let note = reply.found.as_ref().and_then(|found| found.note.as_ref());
     let note = note.map(|note| format!(" {note}.")).unwrap_or_default();
     let text = match &reply.completeness {

@@ -17,11 +17,12 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::NoAnswer;
-use crate::definition::{ServerDefinition, Variables};
+use crate::definition::ServerDefinition;
 use crate::heard::Readiness;
 use crate::life::{Host, Life};
 use crate::locate::Located;
 use crate::servers::{Stage, Standing};
+use crate::settings::{LspSettings, MIB};
 use crate::uri::uri_of;
 
 /// How often it may be lost within [`WINDOW`] before it is given up.
@@ -33,19 +34,31 @@ const WINDOW: Duration = Duration::from_secs(300);
 /// The pause after the second loss; each next one is twice as long. After the first there is none.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How often it is looked at what a server holds in memory while it is asked.
+const ASKED_INTERVAL: Duration = Duration::from_secs(1);
+
+/// And otherwise.
+const IDLE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// One server for one project.
 pub(crate) struct Server {
-    pub(crate) definition: Arc<ServerDefinition>,
+    pub(crate) name: String,
     pub(crate) root: PathBuf,
+    /// What is known of it now; a life keeps what it began with.
+    definition: Mutex<Arc<ServerDefinition>>,
     /// Where its program was when it was looked for last.
     located: Mutex<Located>,
     host: Host,
-    idle_limit: Duration,
+    settings: watch::Receiver<Arc<LspSettings>>,
+    /// Why the last life ended that was lost.
+    loss: Mutex<Option<String>>,
     state: watch::Sender<State>,
     /// Somebody wants it while it does not run.
     wanted: watch::Sender<bool>,
     /// It is to end although it works: another one needs its place, or it is broken.
     retired: Notify,
+    /// Somebody has begun to use it.
+    asked: Notify,
     uses: AtomicUsize,
     used: Mutex<SystemTime>,
     /// Files that have changed and of which it was not told yet.
@@ -93,28 +106,33 @@ impl Drop for Use {
 /// Why a life is over.
 enum Over {
     Idle,
+    /// It held too much memory.
+    TooLarge(String),
     Lost(String),
     Closing,
 }
 
 impl Server {
     pub(crate) fn new(
-        definition: Arc<ServerDefinition>,
+        definition: ServerDefinition,
         root: PathBuf,
         located: Located,
         host: Host,
-        idle_limit: Duration,
+        settings: watch::Receiver<Arc<LspSettings>>,
     ) -> Self {
         let now = host.clock.now();
         Self {
-            definition,
+            name: definition.name.clone(),
             root,
+            definition: Mutex::new(Arc::new(definition)),
             located: Mutex::new(located),
             host,
-            idle_limit,
+            settings,
+            loss: Mutex::default(),
             state: watch::Sender::new(State::Asleep),
             wanted: watch::Sender::new(false),
             retired: Notify::new(),
+            asked: Notify::new(),
             uses: AtomicUsize::new(0),
             used: Mutex::new(now),
             changes: Mutex::default(),
@@ -124,6 +142,33 @@ impl Server {
 
     pub(crate) fn located(&self, located: Located) {
         *lock(&self.located) = located;
+    }
+
+    /// What is known of it now.
+    pub(crate) fn definition(&self) -> Arc<ServerDefinition> {
+        Arc::clone(&lock(&self.definition))
+    }
+
+    /// From now on this is known of it. A life that began with something else ends.
+    pub(crate) fn define(&self, definition: &ServerDefinition) {
+        let mut known = lock(&self.definition);
+        if **known != *definition {
+            *known = Arc::new(definition.clone());
+            drop(known);
+            self.dismiss();
+        }
+    }
+
+    /// Its life ends, if it has one.
+    pub(crate) fn dismiss(&self) {
+        if self.runs() {
+            self.retired.notify_one();
+        }
+    }
+
+    /// Why it was lost, if it was since it last ended otherwise.
+    pub(crate) fn loss(&self) -> Option<String> {
+        lock(&self.loss).clone()
     }
 
     /// It is to be started, unless it runs. Takes its place at once.
@@ -178,6 +223,7 @@ impl Server {
 
     fn use_of(self: &Arc<Self>, life: Arc<Life>) -> Use {
         self.uses.fetch_add(1, Ordering::Relaxed);
+        self.asked.notify_one();
         Use { life, server: Arc::clone(self) }
     }
 
@@ -234,7 +280,10 @@ impl Server {
     /// How it stands, for a person; `None` where it was never wanted.
     pub(crate) fn standing(&self) -> Option<Standing> {
         let (stage, detail) = match &*self.state.borrow() {
-            State::Asleep => (Stage::Stopped, String::new()),
+            State::Asleep => {
+                let lost = self.loss().map(|why| format!("it was lost: {why}"));
+                (Stage::Stopped, lost.unwrap_or_default())
+            }
             State::Starting => (Stage::Starting, String::new()),
             State::Ready(life) => match life.readiness() {
                 Readiness::Loading(what) => (Stage::Loading, format!("{}; {what}", life.who)),
@@ -245,7 +294,7 @@ impl Server {
             State::Pausing(why) | State::Failed(why) => (Stage::Failed, why.clone()),
             State::Closed => return None,
         };
-        let (server, root) = (self.definition.name.clone(), self.root.clone());
+        let (server, root) = (self.name.clone(), self.root.clone());
         Some(Standing { server, root, stage, detail })
     }
 
@@ -261,13 +310,12 @@ impl Server {
             }
             match self.live(&closing).await {
                 Over::Closing => break,
-                Over::Idle => self.rest(State::Asleep),
-                Over::Lost(why) => {
-                    tracing::warn!(
-                        server = self.definition.name,
-                        why,
-                        "a language server was lost"
-                    );
+                Over::Idle => {
+                    lock(&self.loss).take();
+                    self.rest(State::Asleep);
+                }
+                Over::Lost(why) | Over::TooLarge(why) => {
+                    tracing::warn!(server = self.name, why, "a language server was lost");
                     self.say(&format!("it was lost: {why}"));
                     let pause = self.lost(&mut losses, why);
                     tokio::select! {
@@ -284,9 +332,9 @@ impl Server {
 
     /// Writes down what became of it.
     fn say(&self, text: &str) {
-        let Variables { secrets, .. } = &self.definition.environment;
-        let name = format!("{} ({})", self.definition.name, self.root.display());
-        Voice::new(&name, secrets.clone(), &self.host.journal).say(text);
+        let secrets = self.definition().environment.secrets.clone();
+        let name = format!("{} ({})", self.name, self.root.display());
+        Voice::new(&name, secrets, &self.host.journal).say(text);
     }
 
     /// Whatever was wanted before is settled.
@@ -301,6 +349,7 @@ impl Server {
         let age = |loss: &SystemTime| now.duration_since(*loss).unwrap_or_default();
         losses.push_back(now);
         losses.retain(|loss| age(loss) < WINDOW);
+        *lock(&self.loss) = Some(why.clone());
         if losses.len() < MAX_LOSSES {
             self.rest(State::Pausing(why));
             return match u32::try_from(losses.len()).unwrap_or_default().checked_sub(2) {
@@ -321,7 +370,8 @@ impl Server {
         // What changed before is on the disk.
         lock(&self.changes).clear();
         let located = lock(&self.located).clone();
-        let begun = Life::begin(&self.definition, &located, &self.root, &self.host, closing).await;
+        let definition = self.definition();
+        let begun = Life::begin(&definition, &located, &self.root, &self.host, closing).await;
         let life = match begun {
             Ok(life) => Arc::new(life),
             Err(_) if closing.is_cancelled() => return Over::Closing,
@@ -331,6 +381,11 @@ impl Server {
         self.state.send_replace(State::Ready(Arc::clone(&life)));
         let over = self.until_over(&life, closing).await;
         self.state.send_replace(State::Ending);
+        if let Over::TooLarge(_) = over {
+            // It is not waited for while it takes the rest.
+            life.kill().await;
+            return over;
+        }
         let how = life.end().await;
         match over {
             Over::Lost(_) if life.is_broken() => {
@@ -342,13 +397,27 @@ impl Server {
     }
 
     async fn until_over(&self, life: &Life, closing: &CancellationToken) -> Over {
+        let mut settings = self.settings.clone();
+        let (mut measured, mut asked) = (None::<SystemTime>, true);
         loop {
-            let idle = self.host.clock.now().duration_since(*lock(&self.used)).unwrap_or_default();
+            let limits = Arc::clone(&settings.borrow_and_update());
+            let now = self.host.clock.now();
+            let age = |time: SystemTime| now.duration_since(time).unwrap_or_default();
+            let interval = if asked { ASKED_INTERVAL } else { IDLE_INTERVAL };
+            let mut due =
+                measured.map_or(Duration::ZERO, |time| interval.saturating_sub(age(time)));
+            if due.is_zero() {
+                (measured, asked, due) = (Some(now), false, IDLE_INTERVAL);
+                if let Some(why) = too_large(life, limits.memory_limit).await {
+                    return Over::TooLarge(why);
+                }
+            }
+            let idle = age(*lock(&self.used));
             let uses = self.uses.load(Ordering::Relaxed);
-            if uses == 0 && idle >= self.idle_limit {
+            if uses == 0 && idle >= limits.idle_limit {
                 return Over::Idle;
             }
-            let left = if uses == 0 { self.idle_limit - idle } else { self.idle_limit };
+            let left = if uses == 0 { limits.idle_limit - idle } else { limits.idle_limit };
             tokio::select! {
                 biased;
                 () = closing.cancelled() => return Over::Closing,
@@ -360,10 +429,21 @@ impl Server {
                     // Should it be gone, that is seen above.
                     self.tell_changes(life).await.ok();
                 }
-                () = self.host.clock.sleep(left) => {}
+                () = self.asked.notified(), if !asked => asked = true,
+                Ok(()) = settings.changed() => {}
+                () = self.host.clock.sleep(left.min(due)) => {}
             }
         }
     }
+}
+
+/// What a server holds that holds more memory than it may.
+async fn too_large(life: &Life, limit: u64) -> Option<String> {
+    let held = life.memory().await.filter(|held| *held > limit)?;
+    let (held, limit) = (held / MIB, limit / MIB);
+    Some(format!(
+        "it held {held} MiB of memory, more than the {limit} that `max_memory_mib` allows"
+    ))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

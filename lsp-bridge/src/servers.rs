@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::choice::{language_of, servers_for};
@@ -16,7 +17,7 @@ use crate::settings::LspSettings;
 
 /// The language servers of a process, each started when it is first asked.
 pub struct Servers {
-    settings: Arc<LspSettings>,
+    settings: watch::Sender<Arc<LspSettings>>,
     host: Host,
     /// By name and root.
     all: Mutex<BTreeMap<(String, PathBuf), Arc<Server>>>,
@@ -89,12 +90,27 @@ pub(crate) enum NoServer {
 
 impl Servers {
     pub(crate) fn new(settings: Arc<LspSettings>, host: Host, closing: CancellationToken) -> Self {
+        let settings = watch::Sender::new(settings);
         let (all, room) = (Mutex::default(), tokio::sync::Mutex::default());
         Self { settings, host, all, room, closing }
     }
 
-    pub(crate) fn settings(&self) -> &LspSettings {
-        &self.settings
+    pub(crate) fn settings(&self) -> Arc<LspSettings> {
+        Arc::clone(&self.settings.borrow())
+    }
+
+    /// From now on these settings hold. A server that runs as it would not be started now ends. Blocks on
+    /// a few lookups of folders.
+    pub fn reload(&self, settings: LspSettings) {
+        let settings = Arc::new(settings);
+        self.settings.send_replace(Arc::clone(&settings));
+        for server in self.every() {
+            let mut known = settings.servers.iter();
+            match known.find(|it| it.name == server.name && settings.trusts(&server.root)) {
+                Some(definition) => server.define(definition),
+                None => server.dismiss(),
+            }
+        }
     }
 
     pub(crate) fn host(&self) -> &Host {
@@ -117,7 +133,7 @@ impl Servers {
         token: &CancellationToken,
     ) -> Result<Vec<Candidate>, NoServer> {
         let path = self.host.processes.search_path(token).await.ok_or(NoServer::Cancelled)?;
-        let (settings, file, roots) = (Arc::clone(&self.settings), file.to_owned(), roots.to_vec());
+        let (settings, file, roots) = (self.settings(), file.to_owned(), roots.to_vec());
         let look = tokio::task::spawn_blocking(move || {
             let home = std::env::home_dir();
             let search =
@@ -134,11 +150,11 @@ impl Servers {
         let mut all = self.lock();
         if let Some(server) = all.get(&key) {
             server.located(located);
+            server.define(&definition);
             return Candidate { server: Arc::clone(server), language };
         }
-        let idle_limit = self.settings.idle_limit;
-        let host = self.host.clone();
-        let server = Server::new(Arc::new(definition), root, located, host, idle_limit);
+        let (host, settings) = (self.host.clone(), self.settings.subscribe());
+        let server = Server::new(definition, root, located, host, settings);
         let server = Arc::new(server);
         self.host.tasks.spawn(Arc::clone(&server).run(self.closing.clone()));
         all.insert(key, Arc::clone(&server));
@@ -159,7 +175,7 @@ impl Servers {
         let room = self.room.lock().await;
         while !server.runs() {
             let running: Vec<_> = self.every().into_iter().filter(|one| one.runs()).collect();
-            if running.len() < self.settings.most {
+            if running.len() < self.settings().most {
                 break;
             }
             let idle = running.iter().filter_map(|one| Some((one.idle_since()?, one)));
@@ -189,7 +205,7 @@ impl Servers {
     /// The servers that run already for a file, with its language.
     pub(crate) fn warm_for(&self, file: &Path) -> Vec<Candidate> {
         let is_for = |server: Arc<Server>| {
-            let language = language_of(file, &server.definition)?.to_owned();
+            let language = language_of(file, &server.definition())?.to_owned();
             (file.starts_with(&server.root) && server.runs())
                 .then_some(Candidate { server, language })
         };

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use crate::definition::ServerDefinition;
 
+/// A mebibyte, in bytes.
+pub const MIB: u64 = 1024 * 1024;
+
 /// The language servers of a process, and their limits.
 #[derive(Clone, Debug)]
 pub struct LspSettings {
@@ -20,6 +23,8 @@ pub struct LspSettings {
     pub most: usize,
     /// How long a server that nobody asks may stay.
     pub idle_limit: Duration,
+    /// How much memory a server may hold with all that it starts, in bytes. One that holds more is ended.
+    pub memory_limit: u64,
     /// The file in which it is written down what servers say of themselves; nowhere without it.
     pub log: Option<PathBuf>,
 }
@@ -33,6 +38,7 @@ impl LspSettings {
             after_edit: true,
             most: 4,
             idle_limit: Duration::from_secs(600),
+            memory_limit: 4096 * MIB,
             log: None,
         }
     }

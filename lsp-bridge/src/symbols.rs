@@ -132,7 +132,7 @@ impl Symbols {
         let method = "textDocument/documentSymbol";
         let question = Question { method, at: At::File(file.clone()), more: json!({}) };
         let reply = desk.project.ask(&candidate, &question, token).await?;
-        let name = &candidate.server.definition.name;
+        let name = &candidate.server.name;
         let mut entries = outline(&reply.result, file);
         entries.retain(|entry| self.wants(entry));
         let trust = trust(&reply.completeness);
@@ -215,7 +215,7 @@ pub(crate) async fn search(
     let running = desk.project.servers.running_for(&desk.project.roots);
     let mut all: Option<Search> = None;
     for server in running {
-        if server.definition.purpose == Purpose::Diagnostics {
+        if server.definition().purpose == Purpose::Diagnostics {
             continue;
         }
         let candidate = Candidate { server, language: String::new() };
@@ -261,7 +261,7 @@ async fn ask(
     let mut entries = symbols(&reply.result);
     // The same name first, then what is nearest to it.
     entries.sort_by_key(|entry| (entry.name != query, entry.name.len(), entry.place.clone()));
-    let who = candidate.server.definition.name.clone();
+    let who = candidate.server.name.clone();
     Ok(Search { entries, completeness: reply.completeness, who })
 }
 

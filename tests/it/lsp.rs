@@ -14,6 +14,7 @@ mod documents;
 mod edits;
 mod figures;
 mod keys;
+mod limits;
 mod lives;
 mod protocol;
 mod readiness;

@@ -9,7 +9,7 @@
 //!
 //! Actions: `good` (as without a rule), `reply` (a result), `error` (`[code, message]`), `big` (a result of
 //! so many bytes), `notify` (`[method, params]`), `request` (`[id, method, params]`), `raw` (bytes),
-//! `stderr` (a line), `wait` (until this file is there), `exit` (a code), `write` (so many bytes of
+//! `allocate` (so many MiB, held for ever), `child` (which holds so many MiB), `stderr` (a line), `wait` (until this file is there), `exit` (a code), `write` (so many bytes of
 //! notifications before anything else is read). `ROOT` in a text is the URI of the project.
 //!
 //! What it hears is a line of JSON each in the file that `LSP_HEARD` names, and an empty file beside it:
@@ -164,6 +164,20 @@ impl Server {
                 while !path.exists() {
                     std::thread::park_timeout(std::time::Duration::from_millis(10));
                 }
+            }
+            "allocate" => {
+                // Written to, so that it is there.
+                std::mem::forget(vec![
+                    1_u8;
+                    usize::try_from(value.as_u64().unwrap()).unwrap() << 20
+                ]);
+            }
+            "child" => {
+                // It holds that much as one long line.
+                let hold = format!("x=$(head -c {}M /dev/zero | tr '\\0' x); sleep 600", value);
+                std::mem::forget(
+                    std::process::Command::new("sh").args(["-c", &hold]).spawn().unwrap(),
+                );
             }
             "exit" => std::process::exit(i32::try_from(value.as_i64().unwrap()).unwrap()),
             "write" => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bridle_lsp::{LspSettings, PatchError, ServerPatch, ServerTable};
+use bridle_lsp::{LspSettings, MIB, PatchError, ServerPatch, ServerTable};
 use bridle_world::servers::Secrets;
 
 use super::environment::Environment;
@@ -32,7 +32,8 @@ pub(super) struct LspWinners {
     enabled: Option<(bool, Source)>,
     after_edit: Option<(bool, Source)>,
     most: Option<(u32, Source)>,
-    idle_minutes: Option<(u32, Source)>,
+    rest_after: Option<(u32, Source)>,
+    memory: Option<(u32, Source)>,
     trusted: Vec<(String, Source)>,
     servers: BTreeMap<String, (Box<ServerPatch>, Source)>,
 }
@@ -43,7 +44,8 @@ impl LspWinners {
             LspSetting::Enabled(flag) => self.enabled = Some((flag, source)),
             LspSetting::AfterEdit(flag) => self.after_edit = Some((flag, source)),
             LspSetting::Most(number) => self.most = Some((number, source)),
-            LspSetting::IdleMinutes(number) => self.idle_minutes = Some((number, source)),
+            LspSetting::RestAfter(number) => self.rest_after = Some((number, source)),
+            LspSetting::Memory(number) => self.memory = Some((number, source)),
             LspSetting::Trusted(folder) => self.trusted.push((folder, source)),
             LspSetting::Server(name, patch) => {
                 self.servers.insert(name, (patch, source));
@@ -108,9 +110,13 @@ impl LspWinners {
             settings.most = usize::try_from(most).unwrap_or(usize::MAX);
             row("max_servers", most.to_string(), source);
         }
-        if let Some((minutes, source)) = self.idle_minutes {
-            settings.idle_limit = Duration::from_secs(u64::from(minutes) * 60);
-            row("idle_minutes", minutes.to_string(), source);
+        if let Some((seconds, source)) = self.rest_after {
+            settings.idle_limit = Duration::from_secs(seconds.into());
+            row("rest_after_s", seconds.to_string(), source);
+        }
+        if let Some((mib, source)) = self.memory {
+            settings.memory_limit = u64::from(mib) * MIB;
+            row("max_memory_mib", mib.to_string(), source);
         }
         let enabled = self.enabled.map(|(flag, source)| {
             row("enabled", flag.to_string(), source);

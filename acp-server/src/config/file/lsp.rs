@@ -15,14 +15,16 @@ pub(in crate::config) enum LspSetting {
     Enabled(bool),
     AfterEdit(bool),
     Most(u32),
-    IdleMinutes(u32),
+    RestAfter(u32),
+    Memory(u32),
     /// An absolute folder, or one that begins with `~/`.
     Trusted(String),
     Server(String, Box<ServerPatch>),
 }
 
 /// The keys that are not servers.
-const KEYS: [&str; 5] = ["enabled", "trusted", "after_edit", "max_servers", "idle_minutes"];
+const KEYS: [&str; 6] =
+    ["enabled", "trusted", "after_edit", "max_servers", "max_memory_mib", "rest_after_s"];
 
 impl Reader<'_> {
     pub(super) fn lsp(&mut self, value: &Spanned<DeValue<'_>>) {
@@ -42,9 +44,13 @@ impl Reader<'_> {
                     set = |it| Setting::Lsp(LspSetting::Most(it));
                     self.number("max_servers", value, set);
                 }
-                "idle_minutes" => {
-                    set = |it| Setting::Lsp(LspSetting::IdleMinutes(it));
-                    self.number("idle_minutes", value, set);
+                "max_memory_mib" => {
+                    set = |it| Setting::Lsp(LspSetting::Memory(it));
+                    self.number("max_memory_mib", value, set);
+                }
+                "rest_after_s" => {
+                    set = |it| Setting::Lsp(LspSetting::RestAfter(it));
+                    self.number("rest_after_s", value, set);
                 }
                 "trusted" => self.trusted(value),
                 name if value.get_ref().as_table().is_some() => {

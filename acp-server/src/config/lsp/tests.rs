@@ -46,7 +46,8 @@ fn what_the_user_says_holds() {
         trusted = ["~/src", "/work"]
         after_edit = false
         max_servers = 2
-        idle_minutes = 3
+        rest_after_s = 180
+        max_memory_mib = 300
         [lsp.ty]
         enabled = false
         [lsp.rust-analyzer]
@@ -62,6 +63,7 @@ fn what_the_user_says_holds() {
     assert!(!config.enabled && !settings.after_edit);
     assert_eq!(settings.trusted, [Path::new("/home/u/src"), Path::new("/work")]);
     assert_eq!((settings.most, settings.idle_limit), (2, Duration::from_secs(180)));
+    assert_eq!(settings.memory_limit, 300 * 1024 * 1024);
     assert_eq!(config.switched_off, ["ty"]);
     let find = |name: &str| settings.servers.iter().find(|it| it.name == name);
     assert_eq!(find("ty"), None);
@@ -73,14 +75,15 @@ fn what_the_user_says_holds() {
     check(
         text,
         &expect![[r#"
-            lsp.mine = (new)  # c.toml:14
-            lsp.rust-analyzer = (changed)  # c.toml:10
-            lsp.ty = (off)  # c.toml:8
+            lsp.mine = (new)  # c.toml:15
+            lsp.rust-analyzer = (changed)  # c.toml:11
+            lsp.ty = (off)  # c.toml:9
             lsp.trusted = /home/u/src  # c.toml:4
             lsp.trusted = /work  # c.toml:4
             lsp.after_edit = false  # c.toml:5
             lsp.max_servers = 2  # c.toml:6
-            lsp.idle_minutes = 3  # c.toml:7
+            lsp.rest_after_s = 180  # c.toml:7
+            lsp.max_memory_mib = 300  # c.toml:8
             lsp.enabled = false  # c.toml:3
         "#]],
     );

@@ -165,6 +165,11 @@ impl Call {
         Ok(())
     }
 
+    /// The process that everything the command starts descends from; `None` while it does not run.
+    pub(super) fn group(&self) -> Option<Pid> {
+        self.group
+    }
+
     /// Follows the command to its end.
     pub(super) async fn finish(
         mut self,

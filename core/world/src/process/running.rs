@@ -35,6 +35,12 @@ impl Running {
         self.call.started().await
     }
 
+    /// The number of the process that everything the command starts descends from; `None` while it does not
+    /// run.
+    pub(crate) fn ancestor(&self) -> Option<i32> {
+        self.call.group().map(|group| group.as_raw_nonzero().get())
+    }
+
     /// Has `told` hear of each thing that the policy refuses, before whoever asked for it hears that.
     pub fn on_denial(&mut self, told: impl FnMut(&Denial) + Send + 'static) {
         self.call.on_denial(Box::new(told));

@@ -1,6 +1,6 @@
 //! The process of a server that is spoken with over pipes: followed to its end, and ended.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Voice;
 use crate::process::{Capture, Finished, ProcessError, Running};
+use crate::supervisor::tree::resident;
 
 /// How much of what a server wrote to its standard error its end tells, in bytes.
 const TOLD_TAIL: usize = 2_000;
@@ -23,6 +24,8 @@ pub struct ServerProcess {
     /// `None` once it was waited for.
     follower: Mutex<Option<JoinHandle<Result<Finished, ProcessError>>>>,
     ended: CancellationToken,
+    /// The number of the process that all of its own descend from, once it runs.
+    ancestor: Arc<OnceLock<i32>>,
 }
 
 /// How a server ended.
@@ -36,13 +39,25 @@ pub struct End {
 
 impl ServerProcess {
     /// Follows the process of a server, and writes down what it says.
-    pub fn follow(running: Running, voice: Voice, tasks: &TaskSet) -> Self {
+    pub fn follow(mut running: Running, voice: Voice, tasks: &TaskSet) -> Self {
         let token = CancellationToken::new();
         let (errors, ended) = (Arc::<Mutex<Capture>>::default(), CancellationToken::new());
         let (order, over, shown) = (token.clone(), ended.clone(), Arc::clone(&errors));
-        let told = voice.clone();
+        let (told, ancestor) = (voice.clone(), Arc::<OnceLock<i32>>::default());
+        let known = Arc::clone(&ancestor);
         let follower = tasks.spawn(async move {
             let mut written = 0;
+            tokio::select! {
+                biased;
+                () = order.cancelled() => {}
+                started = running.started() => match (started, running.ancestor()) {
+                    (Ok(()), number) => drop(number.map(|number| known.set(number))),
+                    (Err(error), _) => {
+                        over.cancel();
+                        return Err(error);
+                    }
+                }
+            }
             let finished = running
                 .finish(order, |output| {
                     let news = output.since(written);
@@ -61,7 +76,7 @@ impl ServerProcess {
             over.cancel();
             finished
         });
-        Self { token, voice, errors, follower: Mutex::new(Some(follower)), ended }
+        Self { token, voice, errors, follower: Mutex::new(Some(follower)), ended, ancestor }
     }
 
     /// Waits for its end.
@@ -75,6 +90,16 @@ impl ServerProcess {
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
+    }
+
+    /// What it and all that it has started hold in memory now, in bytes; what they share is counted for each.
+    /// `None` where that cannot be found out.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn memory(&self) -> Option<u64> {
+        let ancestor = *self.ancestor.get()?;
+        tokio::task::spawn_blocking(move || resident(ancestor)).await.ok()
     }
 
     /// Waits so long for its end, and then sees to it.

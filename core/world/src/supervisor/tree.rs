@@ -52,6 +52,16 @@ pub(crate) fn descendants(root: i32) -> Vec<Process> {
     found
 }
 
+/// What the descendants of `root` hold in memory, in bytes. What several of them share is counted for each.
+pub(crate) fn resident(root: i32) -> u64 {
+    let kib = |process: &Process| -> Option<u64> {
+        let status = fs_err::read_to_string(format!("/proc/{}/status", process.pid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    descendants(root).iter().filter_map(kib).sum::<u64>() * 1024
+}
+
 /// Every process that is visible. One that ends during the scan is left out.
 fn all() -> impl Iterator<Item = Process> {
     let entries = fs_err::read_dir("/proc").into_iter().flatten().flatten();
@@ -92,5 +102,6 @@ mod tests {
         let me = rustix::process::getpid().as_raw_nonzero().get();
         let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get();
         assert!(descendants(parent).iter().any(|process| process.pid() == me));
+        assert!(resident(parent) > 100 * 1024);
     }
 }
