@@ -4,7 +4,7 @@
 //! Nothing is added that is not known to be of the text after the edit and not to have been there before.
 //! That a file is clean is never said here.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,6 +29,9 @@ const LIMIT: Duration = Duration::from_millis(1_500);
 
 /// The most new errors that are told.
 const MAX_TOLD: usize = 10;
+
+/// The most of them that are of one kind.
+const MAX_OF_KIND: usize = 3;
 
 /// The most files of one call that are looked at.
 const MAX_FILES: usize = 5;
@@ -67,7 +70,9 @@ impl AfterEdit {
     }
 
     fn news(&self, before: &[Report], after: &[Report]) -> Option<String> {
-        let mut rows = Vec::new();
+        let (mut rows, mut count) = (Vec::new(), 0);
+        // A wrong environment breaks every import of a file: one kind of error does not hide the others.
+        let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
         for now in after {
             let was = before.iter().find(|was| was.file == now.file && was.who == now.who);
             let Some(was) = was else { continue };
@@ -76,9 +81,18 @@ impl AfterEdit {
                     && !was.diagnostics.iter().any(|known| known.says_the_same(one))
             };
             let file = self.desk.shown(&now.file);
-            rows.extend(now.diagnostics.iter().filter(is_new).map(|one| row(&file, now, one)));
+            for one in now.diagnostics.iter().filter(is_new) {
+                count += 1;
+                if let Some(code) = &one.code {
+                    let of_kind = kinds.entry((now.who.clone(), code.clone())).or_default();
+                    *of_kind += 1;
+                    if *of_kind > MAX_OF_KIND {
+                        continue;
+                    }
+                }
+                rows.push(row(&file, now, one));
+            }
         }
-        let count = rows.len();
         if count == 0 {
             return None;
         }
@@ -88,8 +102,12 @@ impl AfterEdit {
         };
         let mut text = format!("[Since this change there {counted}:\n");
         rows.iter().take(MAX_TOLD).for_each(|row| text.push_str(row));
-        if count > MAX_TOLD {
-            text.push_str(&format!("{} more are not shown\n", count - MAX_TOLD));
+        for ((who, code), number) in kinds.iter().filter(|(_, number)| **number > MAX_OF_KIND) {
+            let left = number - MAX_OF_KIND;
+            text.push_str(&format!("{left} more of the kind {code} ({who}) are not shown\n"));
+        }
+        if let Some(left) = rows.len().checked_sub(MAX_TOLD + 1) {
+            text.push_str(&format!("{} more are not shown\n", left + 1));
         }
         text.push(']');
         Some(text)
@@ -124,6 +142,7 @@ impl Around<ToolRun> for AfterEdit {
         let (call, token) = (body.call().id.clone(), body.token().clone());
         let was_there = exists(&files).await;
         if self.desk.project.servers.settings().after_edit {
+            self.desk.catch_up().await;
             let there: Vec<_> = files
                 .iter()
                 .zip(&was_there)
@@ -174,10 +193,14 @@ impl Around<ToolPost> for AfterEdit {
     }
 }
 
-/// Hears of what commands have changed.
+/// Hears of what commands have changed, and of turns.
 impl Observer<SessionEvent> for AfterEdit {
     fn observe(&self, event: &SessionEvent) {
-        let EventData::FileKept(kept) = &event.event.data else { return };
+        let kept = match &event.event.data {
+            EventData::FileKept(kept) => kept,
+            EventData::TurnStart(_) => return self.desk.turn_begins(),
+            _ => return,
+        };
         let path: &Path = &kept.path;
         let change = match (&kept.before, &kept.left) {
             (FileBefore::Absent, Some(_)) => Change::Created,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bridle_agent::ToolFailure;
 use bridle_world::{Placement, Roots, path_text};
+use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::{Project, Trouble};
@@ -23,6 +25,8 @@ pub(crate) struct Desk {
     changed: Mutex<BTreeSet<PathBuf>>,
     /// The projects of which the person was told that they are not trusted.
     told: Mutex<BTreeSet<PathBuf>>,
+    /// A turn has begun: whatever the person did meanwhile, nobody has looked yet.
+    unlooked: AtomicBool,
 }
 
 /// Why a tool has no result.
@@ -41,7 +45,22 @@ pub(crate) enum NoResult {
 
 impl Desk {
     pub(crate) fn new(project: Project, roots: Arc<Roots>) -> Self {
-        Self { project, roots, changed: Mutex::default(), told: Mutex::default() }
+        let (changed, told, unlooked) = (Mutex::default(), Mutex::default(), AtomicBool::new(true));
+        Self { project, roots, changed, told, unlooked }
+    }
+
+    /// A turn begins: files may have been changed by whoever was at work before.
+    pub(crate) fn turn_begins(&self) {
+        self.unlooked.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the servers that run hear of what has changed since the last turn. What calls of the turn change
+    /// they hear anyway.
+    pub(crate) async fn catch_up(&self) {
+        if self.unlooked.swap(false, Ordering::Relaxed) {
+            let running = self.project.servers.running_for(&self.project.roots);
+            join_all(running.iter().map(|server| server.look())).await;
+        }
     }
 
     /// The place of a file that the model names.

@@ -30,6 +30,7 @@ mod position;
 mod preview;
 mod probe;
 mod roots;
+mod seen;
 mod server;
 mod servers;
 mod settings;

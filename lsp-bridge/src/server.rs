@@ -21,6 +21,7 @@ use crate::definition::ServerDefinition;
 use crate::heard::Readiness;
 use crate::life::{Host, Life};
 use crate::locate::Located;
+use crate::seen::Seen;
 use crate::servers::{Stage, Standing};
 use crate::settings::{LspSettings, MIB};
 use crate::uri::uri_of;
@@ -39,6 +40,9 @@ const ASKED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// And otherwise.
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Of how many changed files a server is told at once.
+const MAX_CHANGES: usize = 2_000;
 
 /// One server for one project.
 pub(crate) struct Server {
@@ -64,10 +68,12 @@ pub(crate) struct Server {
     /// Files that have changed and of which it was not told yet.
     changes: Mutex<BTreeMap<PathBuf, Change>>,
     changed: Notify,
+    /// The files of the project when it was last looked at them, in this life.
+    seen: tokio::sync::Mutex<Option<Seen>>,
 }
 
 /// What happened to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
     Created = 1,
     Changed = 2,
@@ -137,6 +143,7 @@ impl Server {
             used: Mutex::new(now),
             changes: Mutex::default(),
             changed: Notify::new(),
+            seen: tokio::sync::Mutex::default(),
         }
     }
 
@@ -262,6 +269,27 @@ impl Server {
         self.changed.notify_one();
     }
 
+    /// Looks which files have changed since it was last looked, whoever changed them; the server hears of them
+    /// as of any other. One that would have to hear of too many is ended: a new life reads what is there.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn look(&self) {
+        let mut seen = self.seen.lock().await;
+        let root = self.root.clone();
+        let Ok(now) = tokio::task::spawn_blocking(move || Seen::look(&root)).await else { return };
+        let before = seen.replace(now);
+        let changes = before.zip(seen.as_ref()).map(|(before, now)| before.changes(now));
+        let changes = changes.unwrap_or_default();
+        if changes.len() > MAX_CHANGES {
+            drop(seen);
+            return self.retire().await;
+        }
+        for (path, change) in changes {
+            self.file_changed(&path, change);
+        }
+    }
+
     /// Tells the server of the files that have changed.
     ///
     /// # Errors
@@ -369,6 +397,9 @@ impl Server {
         self.retired.notified().now_or_never();
         // What changed before is on the disk.
         lock(&self.changes).clear();
+        self.seen.lock().await.take();
+        let server = Arc::clone(self);
+        self.host.tasks.spawn(async move { server.look().await });
         let located = lock(&self.located).clone();
         let definition = self.definition();
         let begun = Life::begin(&definition, &located, &self.root, &self.host, closing).await;

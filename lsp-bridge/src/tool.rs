@@ -140,6 +140,7 @@ impl<A: Ask> PlannedCall for CodeCall<A> {
         _: Grant,
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
+        self.desk.catch_up().await;
         let answer = self.ask.answer(&self.files, &self.desk, &context.token).await;
         let mut display = self.display();
         match answer {

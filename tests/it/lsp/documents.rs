@@ -98,3 +98,61 @@ async fn no_more_than_fifty_documents_stay_open() {
     assert!(most <= 51, "{most}");
     it.finish().await;
 }
+
+/// The changed files of the project that the server was told of, and what became of them.
+fn told(it: &Code) -> Vec<(String, u64)> {
+    let root =
+        format!("file://{}/", fs_err::canonicalize(it.scene.place.workspace()).unwrap().display());
+    let all = it.heard("workspace/didChangeWatchedFiles");
+    let changes = all.iter().flat_map(|message| message["params"]["changes"].as_array().unwrap());
+    let mut told: Vec<_> = changes
+        .map(|change| {
+            let path = change["uri"].as_str().unwrap().strip_prefix(&root).unwrap().to_owned();
+            (path, change["type"].as_u64().unwrap())
+        })
+        // What the scripted server itself writes.
+        .filter(|(path, _)| !path.starts_with("heard"))
+        .collect();
+    told.sort();
+    told
+}
+
+/// L03: what the person changes between two turns, as by checking out another branch, is known with the next
+/// question, open or not.
+#[tokio::test]
+async fn what_a_person_changes_between_turns_is_known() {
+    let files = [("area.toy", AREA), ("gone.toy", "area()\n"), ("other.toy", "area()\n")];
+    let mut it = Code::new(json!({}), &files).await;
+    for _ in 0..2 {
+        let result = it.nav("references", "area.toy", 1, "area").await;
+        assert!(result.contains("3 references in 3 files"), "{result}");
+    }
+    assert_eq!(told(&it), []);
+    fs_err::remove_file(it.scene.place.workspace().join("gone.toy")).unwrap();
+    it.scene.place.write("other.toy", "area() area()\n");
+    it.scene.place.write("new/made.toy", "area() area() area()\n");
+    let result = it.nav("references", "area.toy", 1, "area").await;
+    assert!(result.contains("6 references in 3 files"), "{result}");
+    assert_eq!(
+        told(&it),
+        [("gone.toy".into(), 3), ("new/made.toy".into(), 1), ("other.toy".into(), 2)]
+    );
+    it.nav("references", "area.toy", 1, "area").await;
+    assert_eq!(told(&it).len(), 3);
+    it.finish().await;
+}
+
+/// L03: of a server that would have to hear of thousands of files nobody knows what it makes of that.
+#[tokio::test]
+async fn a_server_is_started_again_when_too_much_has_changed() {
+    let mut it = Code::new(json!({}), &[("area.toy", AREA)]).await;
+    it.nav("references", "area.toy", 1, "area").await;
+    for number in 0..2_001 {
+        it.scene.place.write(&format!("many/{number}.toy"), "area()\n");
+    }
+    let result = it.nav("definition", "area.toy", 1, "area").await;
+    assert!(result.contains("area.toy:1: def area"), "{result}");
+    assert_eq!(told(&it), []);
+    it.scene.place.appears("heard.exit.1").await;
+    it.finish().await;
+}

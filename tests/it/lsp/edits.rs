@@ -158,3 +158,31 @@ async fn an_edit_does_not_wait_for_a_server_that_is_silent() {
     assert_eq!(it.scene.place.read("main.toy"), "undefined b\n");
     it.finish().await;
 }
+
+/// Imports that a wrong environment breaks do not hide what else an edit broke.
+#[tokio::test]
+async fn many_new_errors_of_one_kind_are_counted() {
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let one = |number: usize, code: &str| json!({"range": range, "severity": 1, "code": code, "message": format!("{code} {number}")});
+    let mut items: Vec<_> = (0..20).map(|number| one(number, "missing-import")).collect();
+    items.push(one(0, "wrong-type"));
+    let push = |version: u64, items: &[Value]| json!({"notify": [PUSHED, {"uri": "ROOT/main.toy", "version": version, "diagnostics": items}]});
+    let script = json!({
+        "initialize": {"capabilities": {"diagnosticProvider": false}},
+        "rules": [
+            {"on": "textDocument/didOpen", "do": [push(1, &[])]},
+            {"on": "textDocument/didChange", "do": [push(1_000, &items)]},
+        ],
+    });
+    let mut it = Code::new(script, &[("main.toy", "def a\n")]).await;
+    let mode = json!({"sessionId": it.session, "modeId": "auto"});
+    it.client.request("session/set_mode", mode).await.ok();
+    it.check("main.toy").await;
+    it.call("read", json!({"path": "main.toy"})).await;
+    let result = it.call("edit", change("def a", "def b")).await;
+    assert!(result.contains("there are 21 new errors"), "{result}");
+    assert!(result.contains("17 more of the kind missing-import (toy) are not shown"), "{result}");
+    assert!(result.contains("wrong-type 0"), "{result}");
+    assert!(!result.contains("missing-import 3 "), "{result}");
+    it.finish().await;
+}
