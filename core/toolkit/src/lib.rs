@@ -62,6 +62,8 @@ pub use contexts::{InstructionFile, InstructionFiles};
 #[cfg(fuzzing)]
 pub use edit::fuzz_edit;
 pub use prompt::system_prompt;
+#[cfg(fuzzing)]
+pub use skills::fuzz_skill;
 pub use skills::{Listing, Rank, Skill, Skills};
 
 /// The name of every tool that these plugins can offer a model.

@@ -18,6 +18,8 @@ mod walk;
 use std::fmt;
 use std::path::PathBuf;
 
+#[cfg(fuzzing)]
+pub use front_matter::fuzz_skill;
 pub(crate) use plugin::SkillsPlugin;
 pub use shelf::Skills;
 

@@ -102,6 +102,31 @@ pub(super) fn split(text: &str) -> Result<(&str, &str), String> {
     Err("has a front matter without an end: a second line `---` is missing".to_owned())
 }
 
+/// The bytes of a file up to the end of its front matter, so that a long body costs nothing; all of them
+/// where that is not plain.
+pub(super) fn head_of(bytes: &[u8]) -> &[u8] {
+    const FENCE: &[u8] = b"\n---";
+    let mut ends = memchr::memmem::find_iter(bytes, FENCE).filter_map(|at| {
+        let behind = bytes.get(at + FENCE.len()..)?;
+        let end = memchr::memchr(b'\n', behind).map_or(behind.len(), |end| end + 1);
+        let rest = behind.get(..end)?;
+        rest.trim_ascii().is_empty().then_some(at + FENCE.len() + end)
+    });
+    // Below `---` of UTF-8, or of an encoding that has its letters.
+    let is_plain = bytes.starts_with(b"---") || bytes.starts_with(b"\xef\xbb\xbf---");
+    let end = if is_plain { ends.next() } else { None };
+    end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
+}
+
+/// For the fuzz target: the name and the description that a SKILL.md gives, or `None` when it is refused.
+#[cfg(fuzzing)]
+pub fn fuzz_skill(text: &str) -> Option<(Option<String>, String)> {
+    let whole = FrontMatter::read(text);
+    let head = std::str::from_utf8(head_of(text.as_bytes())).ok()?;
+    assert_eq!(FrontMatter::read(head), whole, "the head says what the file says");
+    whole.ok().map(|said| (said.name, said.description))
+}
+
 /// The keys of the top level, with their texts where they are texts.
 fn entries(head: &str) -> Result<Vec<(String, Option<String>)>, String> {
     let mut entries: Vec<(String, Option<String>)> = Vec::new();

@@ -12,7 +12,7 @@ use bridle_world::{name_text, path_text};
 use tokio::sync::watch;
 
 use super::bundled::BUNDLED;
-use super::front_matter::{FrontMatter, is_name, line};
+use super::front_matter::{FrontMatter, head_of, is_name, line};
 use super::walk::{Found, Place, Walk};
 use super::{Listing, Rank, Skill};
 use crate::contexts::Signature;
@@ -144,7 +144,7 @@ impl Skills {
     fn front_matter(&self, file: &Path) -> Result<FrontMatter, String> {
         let bytes = self.world.files.read(file, MAX_SKILL_BYTES);
         let bytes = bytes.map_err(|error| format!("cannot be read ({error})"))?;
-        let text = Text::parse(&bytes).map_err(|why| format!("cannot be read ({why})"))?;
+        let text = Text::parse(head_of(&bytes)).map_err(|why| format!("cannot be read ({why})"))?;
         FrontMatter::read(&text.body)
     }
 }

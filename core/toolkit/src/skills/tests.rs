@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::front_matter::{FrontMatter, line};
+use super::front_matter::{FrontMatter, head_of, line};
 use super::walk::Place;
 use super::*;
 use crate::testing::Workspace;
@@ -215,6 +215,17 @@ fn the_head_is_read_as_people_write_it() {
     assert_eq!(line("a\u{202e}b\u{200b}\n c\u{1b}[0m"), "ab c[0m");
 }
 
+#[test]
+fn of_a_file_only_the_head_is_looked_at() {
+    let head = |text: &str| String::from_utf8(head_of(text.as_bytes()).to_vec()).unwrap();
+    assert_eq!(head("---\na: b\n--- \r\nbody\n---\n"), "---\na: b\n--- \r\n");
+    assert_eq!(head("---\na: |\n---x\n----\n---"), "---\na: |\n---x\n----\n---");
+    assert_eq!(head("\u{feff}---\n---\nbody"), "\u{feff}---\n---\n");
+    for whole in ["", "---", "---\nname: x\n", "text\n---\n"] {
+        assert_eq!(head(whole), whole);
+    }
+}
+
 /// Whatever stands there, it is read or refused.
 #[test]
 fn no_head_breaks_the_reader() {
@@ -226,7 +237,10 @@ fn no_head_breaks_the_reader() {
     for _ in 0..20_000 {
         let head: String =
             (0..random.usize(0..24)).map(|_| parts[random.usize(0..parts.len())]).collect();
-        let read = FrontMatter::read(&format!("---\n{head}\n---\n"));
+        let text = format!("---\n{head}\n---\nbody\n---\n");
+        let read = FrontMatter::read(&text);
+        let head = std::str::from_utf8(head_of(text.as_bytes())).unwrap();
+        assert_eq!(FrontMatter::read(head), read, "{text:?}");
         assert!(read.is_err() || !read.unwrap().description.is_empty());
     }
 }
