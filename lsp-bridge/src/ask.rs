@@ -35,14 +35,16 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// How often a question is asked anew because something has changed meanwhile.
-const MAX_STALE: u32 = 5;
-
-/// The pause before that; each next one is twice as long.
-const STALE_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const MAX_STALE: u32 = 5;
 
 /// The codes of a question that something else has overtaken. The last is for one that was cancelled,
 /// although nobody did that.
-const STALE: [i64; 3] = [-32801, -32802, -32800];
+pub(crate) const STALE: [i64; 3] = [-32801, -32802, -32800];
+
+/// The pause before a question is asked anew for the `nth` time, from 1; each is twice as long.
+pub(crate) fn stale_pause(nth: u32) -> Duration {
+    Duration::from_millis(100) * (1 << nth.saturating_sub(1))
+}
 
 /// What the tools work on.
 #[derive(Clone)]
@@ -235,10 +237,6 @@ impl Asking<'_> {
         }
     }
 
-    fn has_begun(&self) -> bool {
-        matches!(self.life.readiness(), Readiness::Loading(_) | Readiness::Sick(_))
-    }
-
     /// What the answer of a server is that is ready.
     fn at_best(&self) -> Completeness {
         match &self.life.partial {
@@ -266,7 +264,7 @@ impl Asking<'_> {
                     match ready {
                         Readiness::Ready => return Ok(reply(self.at_best())),
                         // Unless it has begun meanwhile to find out more.
-                        Readiness::Young if !is_empty && !self.has_begun() => {
+                        Readiness::Young if !is_empty && !self.life.has_begun() => {
                             return Ok(reply(self.at_best()));
                         }
                         Readiness::Sick(why) => return Ok(reply(Completeness::Sick(why))),
@@ -285,7 +283,7 @@ impl Asking<'_> {
                         let why = "the files changed again and again while it was asked".to_owned();
                         return Err(Trouble::Refused { server: self.server(), why });
                     }
-                    self.pause(STALE_PAUSE * (1 << (stale - 1))).await?;
+                    self.pause(stale_pause(stale)).await?;
                     continue;
                 }
                 Err(Once::NotYet(trouble)) if ready == Readiness::Ready => return Err(trouble),

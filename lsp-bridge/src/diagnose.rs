@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{Completeness, Project, Trouble, lost, read};
+use crate::ask::{Completeness, MAX_STALE, Project, STALE, Trouble, lost, read, stale_pause};
 use crate::connection::{NoAnswer, put};
 use crate::diagnostic::Diagnostic;
 use crate::documents::Shown;
@@ -24,12 +24,6 @@ pub(crate) const REPORT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long nothing may come behind a report for it to be the last one.
 const SETTLED: Duration = Duration::from_millis(250);
-
-/// How often a question is asked anew because something has changed meanwhile.
-const MAX_STALE: u32 = 5;
-
-/// The pause before that; each next one is twice as long.
-const STALE_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pause before a server that still loads the project is asked again.
 const LOADING_PAUSE: Duration = Duration::from_millis(200);
@@ -116,10 +110,6 @@ impl Run<'_> {
         self.life.clock.now()
     }
 
-    fn has_begun(&self) -> bool {
-        matches!(self.life.readiness(), Readiness::Loading(_) | Readiness::Sick(_))
-    }
-
     async fn pause(&self, pause: Duration) -> Result<(), Unknown> {
         tokio::select! {
             biased;
@@ -143,7 +133,7 @@ impl Run<'_> {
                 Ok(found) => found,
                 Err(Missed::Stale) if stale < MAX_STALE => {
                     stale += 1;
-                    self.pause(STALE_PAUSE * (1 << (stale - 1))).await?;
+                    self.pause(stale_pause(stale)).await?;
                     continue;
                 }
                 Err(Missed::Pull) => continue,
@@ -156,7 +146,9 @@ impl Run<'_> {
                 Readiness::Ready => Completeness::Complete,
                 Readiness::Sick(why) => Completeness::Sick(why),
                 // What was asked for of a server that works on nothing is an answer.
-                Readiness::Young if is_asked && !diagnostics.is_empty() && !self.has_begun() => {
+                Readiness::Young
+                    if is_asked && !diagnostics.is_empty() && !self.life.has_begun() =>
+                {
                     Completeness::Complete
                 }
                 Readiness::Young | Readiness::Loading(_) if self.now() < deadline => {
@@ -202,7 +194,7 @@ impl Run<'_> {
                 let items = report.get("items").and_then(Value::as_array);
                 Ok(items.into_iter().flatten().filter_map(Diagnostic::of).collect())
             }
-            Err(NoAnswer::Refused { code: -32802..=-32800, .. }) => Err(Missed::Stale),
+            Err(NoAnswer::Refused { code, .. }) if STALE.contains(&code) => Err(Missed::Stale),
             Err(NoAnswer::Refused { code: -32601, .. }) => Err(Missed::Pull),
             Err(NoAnswer::TimedOut(_)) => {
                 Err(missed(Unknown::Silent { who: self.who(), limit: self.limit }))

@@ -253,6 +253,11 @@ impl Life {
         }
     }
 
+    /// Whether it says of itself that it is at something, or failed.
+    pub(crate) fn has_begun(&self) -> bool {
+        matches!(self.readiness(), Readiness::Loading(_) | Readiness::Sick(_))
+    }
+
     /// Whether it could find out by now what it does not say that it is still finding out. What it says of
     /// its work goes before the clock.
     fn is_warm(&self) -> bool {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Entry, Place, Places, calls, edits, hover, outline};
-use crate::ask::{At, Completeness, Question, Reply, Trouble, read};
+use crate::ask::{At, Question, Reply, Trouble, read};
 use crate::desk::{Desk, NoResult};
 use crate::preview::preview;
 use crate::servers::Candidate;
@@ -160,7 +160,7 @@ impl Ask for Nav {
 
 impl Nav {
     fn page(&self) -> Page {
-        Page { limit: self.limit.unwrap_or(100).clamp(1, 1_000), offset: self.offset.unwrap_or(0) }
+        Page::of(self.limit, self.offset)
     }
 
     /// What is meant; or a list of what may be.
@@ -462,17 +462,7 @@ fn nothing(what: &str, subject: &Subject, reply: &Reply) -> Told {
     let name = &subject.candidate.server.name;
     let note = reply.found.as_ref().and_then(|found| found.note.as_ref());
     let note = note.map(|note| format!(" {note}.")).unwrap_or_default();
-    let text = match &reply.completeness {
-        Completeness::Complete => format!("No {what} (confirmed by {name}).{note}\n"),
-        Completeness::Partial(why) => {
-            format!("No {what} that {name} knows; {why}. Whether there are any is unknown.{note}\n")
-        }
-        unsure => format!(
-            "No {what} yet: {name} is {}. Whether there are any is unknown.{note}\n",
-            trust(unsure)
-        ),
-    };
-    Told { text, ..Told::default() }
+    view::nothing(what, name, &reply.completeness, &note)
 }
 
 fn is_named(entry: &Entry, symbol: &Symbol) -> bool {

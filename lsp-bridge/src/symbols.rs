@@ -112,7 +112,7 @@ impl Ask for Symbols {
 
 impl Symbols {
     fn page(&self) -> Page {
-        Page { limit: self.limit.unwrap_or(100).clamp(1, 1_000), offset: self.offset.unwrap_or(0) }
+        Page::of(self.limit, self.offset)
     }
 
     fn wants(&self, entry: &Entry) -> bool {
@@ -171,20 +171,7 @@ impl Symbols {
         entries.retain(|entry| self.wants(entry));
         let query = self.query.as_deref().unwrap_or_default();
         if entries.is_empty() {
-            let text = match &completeness {
-                Completeness::Complete => {
-                    format!("No symbols like `{query}` (confirmed by {who}).\n")
-                }
-                Completeness::Partial(why) => format!(
-                    "No symbols like `{query}` that {who} knows; {why}. Whether there are any is \
-                     unknown.\n"
-                ),
-                unsure => format!(
-                    "No symbols like `{query}` yet: {who} is {}. Whether there are any is unknown.\n",
-                    trust(unsure)
-                ),
-            };
-            return Told { text, ..Told::default() };
+            return view::nothing(&format!("symbols like `{query}`"), &who, &completeness, "");
         }
         let row = |entry: Entry| {
             let container = entry.container.map(|it| format!(" in {it}")).unwrap_or_default();

@@ -31,6 +31,13 @@ pub(crate) struct Page {
     pub(crate) offset: usize,
 }
 
+impl Page {
+    /// What the model asks for, within bounds.
+    pub(crate) fn of(limit: Option<usize>, offset: Option<usize>) -> Self {
+        Self { limit: limit.unwrap_or(100).clamp(1, 1_000), offset: offset.unwrap_or(0) }
+    }
+}
+
 /// Whether what ignore files leave out is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ignored {
@@ -74,6 +81,19 @@ pub(crate) fn trust(completeness: &Completeness) -> String {
             format!("the server says that it failed: {why}; do not rely on it")
         }
     }
+}
+
+/// That there is nothing of the kind; or that this is not known. `who` was asked.
+pub(crate) fn nothing(what: &str, who: &str, completeness: &Completeness, note: &str) -> Told {
+    let unknown = "Whether there are any is unknown";
+    let text = match completeness {
+        Completeness::Complete => format!("No {what} (confirmed by {who}).{note}\n"),
+        Completeness::Partial(why) => {
+            format!("No {what} that {who} knows; {why}. {unknown}.{note}\n")
+        }
+        unsure => format!("No {what} yet: {who} is {}. {unknown}.{note}\n", trust(unsure)),
+    };
+    Told { text, ..Told::default() }
 }
 
 /// A list of places: `what` in the singular and plural.
