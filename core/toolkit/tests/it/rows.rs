@@ -42,6 +42,7 @@ fn what_each_plugin_needs_and_provides() {
         search: [Roots, Files, SeenTexts] -> []
         seen-texts: [] -> [SeenTexts]
         shell: [Roots, Processes, BlobStore, Jobs, CommandSandbox] -> []
+        skills: [Roots, Files] -> [Skills]
         system-prompt: [] -> []
         terminal: [Roots, Processes, CommandSandbox, Clock] -> []
         todo: [] -> []
