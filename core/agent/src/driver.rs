@@ -17,6 +17,7 @@ mod inbox;
 mod keep;
 mod partial;
 mod quiet;
+mod references;
 mod refusal;
 mod request;
 mod retry;

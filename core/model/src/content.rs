@@ -48,6 +48,13 @@ pub(crate) fn text_of_developer(message: &DeveloperMessage) -> String {
     format!("[{}]", sentences.join(" "))
 }
 
+/// The path that a `file` URI of this machine names, and the lines of it, from 1 and inclusive; `None`
+/// for any other URI, and for one with something else in its fragment than lines.
+pub fn file_of_uri(uri: &str) -> Option<(String, Option<(u64, u64)>)> {
+    let place = Place::file(uri)?;
+    Some((place.target.into_owned(), place.lines))
+}
+
 /// What a URI points at.
 struct Place<'a> {
     /// The URI, or a file's path.

@@ -34,6 +34,7 @@ pub use catalogue::{
     Catalogue, CatalogueModel, CatalogueProvider, Dialect, Input, ModelPatch, Thinking,
 };
 pub use chunk::{BlockKind, Chunk, Refusal, StopReason};
+pub use content::file_of_uri;
 pub use effort::Effort;
 pub use failure::{FailureCode, ModelFailure};
 pub use http::{HttpClient, Secret, client_builder, innermost};

@@ -20,6 +20,7 @@ mod list;
 mod move_file;
 mod prompt;
 mod read;
+mod references;
 mod sandbox;
 mod search;
 mod seen;
@@ -49,6 +50,7 @@ use list::ListArguments;
 use move_file::MoveArguments;
 use prompt::SystemPromptPlugin;
 use read::ReadPlugin;
+use references::ReferencesPlugin;
 use sandbox::SandboxPlugin;
 use search::SearchArguments;
 use seen::SeenTextsPlugin;
@@ -114,6 +116,7 @@ pub fn plugins(plugins: Plugins) -> Plugins {
         .with(AskUserPlugin)
         .with(EnvironmentPlugin)
         .with(InstructionsPlugin)
+        .with(ReferencesPlugin)
         .with(SkillsPlugin)
         .with(SystemPromptPlugin)
 }

@@ -26,6 +26,13 @@ pub(crate) struct ListArguments {
     path: String,
 }
 
+impl ListArguments {
+    /// A listing of a folder.
+    pub(crate) fn of(path: String) -> Self {
+        Self { path }
+    }
+}
+
 impl Arguments for ListArguments {
     const TOOL: &'static str = "list";
 }

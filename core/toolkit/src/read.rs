@@ -47,6 +47,14 @@ pub(crate) struct ReadArguments {
     raw: Option<bool>,
 }
 
+impl ReadArguments {
+    /// A read of a file, or of these lines of it, from 1 and inclusive.
+    pub(crate) fn of(path: String, lines: Option<(NonZeroU32, NonZeroU32)>) -> Self {
+        let (start_line, end_line) = lines.unzip();
+        Self { path, start_line, end_line, raw: None }
+    }
+}
+
 /// Puts the tool into the scope of a session.
 pub(crate) struct ReadPlugin;
 

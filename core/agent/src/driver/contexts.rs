@@ -9,9 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_session::{
-    Content, Message, MessageId, Projection, StepNumber, UserMessage, UserSource,
-};
+use bridle_session::{Content, Message, MessageId, Projection, UserMessage, UserSource};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -28,11 +26,9 @@ impl Driver {
     /// What the sources have to say that the model has not read yet, in the order of the sources.
     pub(super) async fn changed_contexts(
         &mut self,
-        step: StepNumber,
+        now: ContextInput,
         token: &CancellationToken,
     ) -> Result<Vec<UserMessage>, Halt> {
-        let observed = Arc::clone(&self.recorder.session().state().observed);
-        let now = ContextInput { turn: self.turn, step, mode: self.mode, observed };
         let sources = self.scope.all::<dyn ContextSource>();
         let clock = Arc::clone(&self.clock);
         let asked = join_all(sources.iter().map(|source| {
@@ -57,7 +53,7 @@ impl Driver {
             };
             for News { name, text, notice } in news(source.name(), parts, &told) {
                 messages.push(UserMessage {
-                    id: MessageId::new(format!("context-{}-{step}-{name}", self.turn)),
+                    id: MessageId::new(format!("context-{}-{}-{name}", now.turn, now.step)),
                     content: vec![Content::text(text)],
                     source: UserSource::Context { name },
                 });

@@ -14,6 +14,7 @@ use super::Driver;
 use super::calls::{Call, CallsEnd};
 use super::halt::{Halt, outcome};
 use super::inbox::Claimed;
+use super::references::StepStartInput;
 use super::request::Answer;
 use crate::agent::Phase;
 use crate::guard::RepeatGuard;
@@ -103,8 +104,7 @@ impl Driver {
         loop {
             step = step.next();
             self.enter_step(step);
-            let messages = self.changed_contexts(step, token).await?;
-            let messages = messages.into_iter().chain(input).collect();
+            let StepStartInput { messages, changes } = self.step_input(step, input, token).await?;
             let messages = match self.before_step(step, messages, token).await? {
                 StepDecision::Enter(messages) => messages,
                 StepDecision::Reject { message, limit } => {
@@ -115,6 +115,7 @@ impl Driver {
             if messages.is_empty() && !is_owed {
                 return Ok(TurnEndReason::Completed);
             }
+            self.make_changes(changes).await?;
             match self.step(step, messages, &mut guard, token).await? {
                 None => is_owed = true,
                 Some(TurnEndReason::Completed) => {

@@ -38,6 +38,7 @@ fn what_each_plugin_needs_and_provides() {
         local-files: [] -> [Files]
         move: [Roots, Files, SeenTexts] -> []
         read: [Roots, Files, BlobStore] -> []
+        references: [Roots, Files, BlobStore, SessionStore, Header] -> []
         sandbox: [Roots, Processes] -> [CommandSandbox]
         search: [Roots, Files, SeenTexts] -> []
         seen-texts: [] -> [SeenTexts]

@@ -1,0 +1,229 @@
+//! References in prompts: `@path`, `@path:10-40`, `@folder`, `@session:ID`, and links that a client
+//! sends. What they name is read before the prompt is sent, as the tools `read` and `list` would, and
+//! stands before it; the prompt itself stays as it is.
+//!
+//! Only what lies in the session's folders and the policy lets be read without a question is read. A
+//! word that names nothing is a word.
+
+mod mention;
+mod session;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bridle_agent::{
+    CallInfo, ContextInput, Mode, PermissionPolicy, Reference, ReferenceSource, Ruling,
+    SessionChange, ToolFailure,
+};
+use bridle_compose::{ActivateError, Plugin, Scope, Setup};
+use bridle_session::{Content, Header, SessionId, ToolCallId, UserMessage};
+use bridle_store::{BlobStore, SessionStore};
+use bridle_world::files::Files;
+use bridle_world::{Placement, Roots, path_text};
+use tokio_util::sync::CancellationToken;
+
+use crate::contexts::wrap;
+use crate::file_tool::{FileArguments, FileWorld};
+use crate::list::ListArguments;
+use crate::read::ReadArguments;
+use crate::target::Target;
+use mention::{Mention, Place, mentions};
+
+/// The most references of one prompt that are read.
+const MAX_REFERENCES: usize = 32;
+/// The most bytes of text that the references of one prompt bring along.
+const MAX_BYTES: usize = 192 * 1024;
+
+/// Looks references up.
+struct References {
+    world: FileWorld,
+    store: Arc<dyn SessionStore>,
+    own: SessionId,
+    /// Where the policy is found, which may come later.
+    scope: Scope,
+}
+
+#[async_trait]
+impl ReferenceSource for References {
+    async fn resolve(&self, prompt: &UserMessage, now: &ContextInput) -> Vec<Reference> {
+        let mentions = mentions(&prompt.content);
+        if mentions.is_empty() {
+            return Vec::new();
+        }
+        let token = CancellationToken::new();
+        let _ends_with_this = token.clone().drop_guard();
+        let mut lookup = Lookup {
+            world: self.world.clone(),
+            store: Arc::clone(&self.store),
+            own: self.own.clone(),
+            policy: self.scope.get::<dyn PermissionPolicy>(),
+            mode: now.mode,
+            token,
+            told: BTreeSet::new(),
+            bytes: 0,
+        };
+        let found = tokio::task::spawn_blocking(move || {
+            mentions.iter().filter_map(|mention| lookup.mention(mention)).collect()
+        });
+        match found.await {
+            Ok(found) => found,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+}
+
+/// One prompt's references, as far as they have been gone through.
+struct Lookup {
+    world: FileWorld,
+    store: Arc<dyn SessionStore>,
+    own: SessionId,
+    policy: Option<Arc<dyn PermissionPolicy>>,
+    mode: Mode,
+    token: CancellationToken,
+    /// What the prompt has been given already.
+    told: BTreeSet<String>,
+    bytes: usize,
+}
+
+/// What came of one.
+struct Found {
+    content: Vec<Content>,
+    changes: Vec<SessionChange>,
+}
+
+impl Lookup {
+    fn mention(&mut self, mention: &Mention) -> Option<Reference> {
+        match mention {
+            Mention::Path(places) => {
+                let there = |place: &&Place| self.is_there(place);
+                let place = places.iter().find(there)?;
+                self.told_once(&place.name, |this| this.place(place))
+            }
+            Mention::Session(id) => {
+                self.told_once(&format!("@session:{}", id.as_str()), |this| this.session(id))
+            }
+        }
+    }
+
+    fn is_there(&self, place: &Place) -> bool {
+        let placement = self.world.roots.resolve(&place.path);
+        placement.is_ok_and(|it| fs_err::symlink_metadata(it.path()).is_ok())
+    }
+
+    fn told_once(
+        &mut self,
+        name: &str,
+        look: impl FnOnce(&Self) -> Result<Found, String>,
+    ) -> Option<Reference> {
+        if !self.told.insert(name.to_owned()) {
+            return None;
+        }
+        let found = if self.told.len() > MAX_REFERENCES {
+            Err(format!("{MAX_REFERENCES} references of one prompt are the most"))
+        } else if self.bytes >= MAX_BYTES {
+            Err(format!("the references before it have {MAX_BYTES} bytes already"))
+        } else {
+            look(self)
+        };
+        let (content, changes, notice) = match found {
+            Ok(Found { content, changes }) => (content, changes, None),
+            Err(why) => {
+                let told = format!("{name} was not read: {}", why.trim_end_matches('.'));
+                (vec![Content::text(format!("[{told}.]\n"))], Vec::new(), Some(told))
+            }
+        };
+        let wrapped = content.into_iter().map(|part| match part {
+            Content::Text { text } => Content::text(wrap(name, &text)),
+            other => other,
+        });
+        let content: Vec<Content> = wrapped.collect();
+        self.bytes += content.iter().map(length).sum::<usize>();
+        Some(Reference { name: name.to_owned(), content, changes, notice })
+    }
+
+    fn place(&self, place: &Place) -> Result<Found, String> {
+        let real = match self.world.roots.resolve(&place.path) {
+            Ok(Placement::Inside(real)) => real,
+            Ok(Placement::Outside(_)) => {
+                return Err(
+                    "it lies, or leads, outside the workspace; `read` asks for it".to_owned()
+                );
+            }
+            Err(error) => return Err(error.to_string()),
+        };
+        let path = path_text(&real);
+        let message = |failure: ToolFailure| failure.message;
+        self.permitted(&Target::resolve(&self.world, &path).map_err(message)?)?;
+        if real.is_dir() {
+            let call = ListArguments::of(path).plan(&self.world).map_err(message)?;
+            let listed = call.run(&self.token).map_err(message)?;
+            let content = ListArguments::contents(&listed);
+            return Ok(Found { content, changes: Vec::new() });
+        }
+        let call = ReadArguments::of(path, place.lines).plan(&self.world).map_err(message)?;
+        let seen = call.run(&self.token).map_err(message)?;
+        Ok(Found { content: ReadArguments::contents(&seen), changes: call.changes(&seen) })
+    }
+
+    /// A prompt permits no more than the policy lets the model do unasked.
+    fn permitted(&self, target: &Target) -> Result<(), String> {
+        let Some(policy) = &self.policy else {
+            return Err("there is nothing that permits it".to_owned());
+        };
+        let display = target.display("Read", bridle_agent::ToolKind::Read, None);
+        let call = CallInfo {
+            id: ToolCallId::new("reference"),
+            name: "read".to_owned(),
+            arguments: String::new(),
+            accesses: target.read_access(),
+            display,
+            mode: self.mode,
+        };
+        match policy.rule(&call).ruling {
+            Ruling::Allow => Ok(()),
+            Ruling::Ask(_) => Err("it is asked for first; use `read`".to_owned()),
+            Ruling::Deny(why) => Err(why),
+            Ruling::Cancel => Err("it is not permitted".to_owned()),
+        }
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Found, String> {
+        if *id == self.own {
+            return Err("it is this session".to_owned());
+        }
+        let log = self.store.read(id).map_err(|error| error.to_string())?;
+        let content = vec![Content::text(session::quote(&log.session))];
+        Ok(Found { content, changes: Vec::new() })
+    }
+}
+
+fn length(content: &Content) -> usize {
+    match content {
+        Content::Text { text } => text.len(),
+        _ => 0,
+    }
+}
+
+/// Lets the prompts of a session refer to things.
+pub(crate) struct ReferencesPlugin;
+
+#[async_trait]
+impl Plugin for ReferencesPlugin {
+    const NAME: &'static str = "references";
+    type Config = ();
+    type Needs =
+        (Arc<Roots>, Arc<dyn Files>, Arc<dyn BlobStore>, Arc<dyn SessionStore>, Arc<Header>);
+
+    async fn activate(
+        &self,
+        (): (),
+        (roots, files, blobs, store, header): Self::Needs,
+        setup: &Setup,
+    ) -> Result<(), ActivateError> {
+        let world = FileWorld { blobs: Some(blobs), ..FileWorld::new(roots, files) };
+        let (own, scope) = (header.id.clone(), setup.scope().clone());
+        let source: Arc<dyn ReferenceSource> = Arc::new(References { world, store, own, scope });
+        Ok(setup.add(Self::NAME, source)?)
+    }
+}
