@@ -770,7 +770,7 @@ async fn files_that_a_prompt_refers_to() {
         user:
             <resource path="/elsewhere/b">
             embedded
-    
+
             </resource>
     "#]]);
     let edits = json!([{"old_text": "two", "new_text": "2"}]);
