@@ -787,7 +787,7 @@ async fn files_that_a_prompt_refers_to() {
 /// What lies outside, what a rule forbids and what cannot be read is said to both, and waits for nobody.
 #[tokio::test]
 async fn references_that_are_not_read() {
-    let mut stage = Stage::new(&[("env", "secret\n"), ("bin", "a\0b"), ("f", "x\n")]).await;
+    let stage = Stage::new(&[("env", "secret\n"), ("bin", "a\0b"), ("f", "x\n")]).await;
     let workspace = stage.scene.place.workspace();
     let fifo = workspace.join("fifo");
     let rights = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

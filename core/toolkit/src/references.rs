@@ -24,7 +24,7 @@ use bridle_world::{Placement, Roots, path_text};
 use tokio_util::sync::CancellationToken;
 
 use crate::contexts::wrap;
-use crate::file_tool::{FileArguments, FileWorld};
+use crate::file_tool::{FileArguments as _, FileWorld};
 use crate::list::ListArguments;
 use crate::read::ReadArguments;
 use crate::target::Target;
