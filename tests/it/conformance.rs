@@ -333,7 +333,10 @@ async fn commands_are_told_after_the_response() {
         .iter()
         .map(|command| command["name"].as_str().unwrap().to_owned())
         .collect();
-    assert_eq!(names, ["help", "status", "mcp", "lsp", "configure-bridle", "write-a-skill"]);
+    assert_eq!(
+        names,
+        ["help", "status", "mcp", "lsp", "compact", "configure-bridle", "write-a-skill"]
+    );
     client.finish(&scene.place).await;
 }
 

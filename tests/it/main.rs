@@ -11,6 +11,7 @@ mod buffers;
 mod cancels;
 mod choosing;
 mod commands;
+mod compaction;
 mod conformance;
 mod conversation;
 mod credentials;

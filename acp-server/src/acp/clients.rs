@@ -12,6 +12,8 @@ const KNOW_ONLY_MODELS: [&str; 3] = ["agent-shell", "avante", "marimo"];
 pub(super) struct ClientTraits {
     /// Shows notices (`session.notices`); else they are messages.
     pub(super) notices: bool,
+    /// Shows compactions (`session.compaction`); else they are notices.
+    pub(super) compaction: bool,
     /// Shows forms (`elicitation.form`); else questions are text.
     pub(super) forms: bool,
     /// Opens addresses for a person (`elicitation.url`).
@@ -48,6 +50,7 @@ impl ClientTraits {
         let name = request.client_info.as_ref().map(|info| info.name.to_lowercase());
         Self {
             notices: client.session.as_ref().is_some_and(|session| session.notices.is_some()),
+            compaction: client.session.as_ref().is_some_and(|it| it.compaction.is_some()),
             forms: client.elicitation.as_ref().is_some_and(|forms| forms.supports_form()),
             visits: client.elicitation.as_ref().is_some_and(|forms| forms.url.is_some()),
             terminal_output: says("terminal_output"),
@@ -88,6 +91,12 @@ mod tests {
     #[test]
     fn notices() {
         assert!(with(json!({"session": {"notices": {}}})).notices);
+    }
+
+    #[test]
+    fn compaction() {
+        assert!(with(json!({"session": {"compaction": {}}})).compaction);
+        assert!(!with(json!({"session": {"notices": {}}})).compaction);
     }
 
     #[test]

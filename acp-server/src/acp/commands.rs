@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, SessionUpdate,
     UnstructuredCommandInput,
 };
-use bridle_agent::Meter;
+use bridle_agent::{Fill, Meter};
 use bridle_model::Effort;
 use bridle_session::Content;
 use bridle_toolkit::{Listing, Rank, Skill};
@@ -66,8 +66,19 @@ impl LocalCommand {
 
     /// Whether a command has this name, so that no skill is called by it.
     pub(super) fn is_name(name: &str) -> bool {
-        Self::named(name).is_some()
+        Self::named(name).is_some() || name == "compact"
     }
+}
+
+/// What `/compact` does: it is the agent's, and has its place among the prompts.
+const COMPACT: &str =
+    "Shorten the conversation for the model: a summary takes the place of its beginning";
+
+/// Of a prompt that is `/compact`, what the summary is to dwell on; empty for nothing in particular.
+pub(super) fn compact(prompt: &[Content]) -> Option<String> {
+    let Some(Content::Text { text }) = prompt.first() else { return None };
+    let focus = text.trim().strip_prefix("/compact")?;
+    (focus.is_empty() || focus.starts_with(char::is_whitespace)).then(|| focus.trim().to_owned())
 }
 
 /// The list for a client.
@@ -80,9 +91,11 @@ pub(super) fn available(skills: &Listing) -> SessionUpdate {
         AvailableCommand::new(skill.name.as_str(), about(skill))
             .input(AvailableCommandInput::Unstructured(input()))
     });
-    SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(
-        commands.chain(skills).collect(),
-    ))
+    let hint = UnstructuredCommandInput::new("what the summary is to dwell on");
+    let compact =
+        AvailableCommand::new("compact", COMPACT).input(AvailableCommandInput::Unstructured(hint));
+    let commands = commands.chain([compact]).chain(skills).collect();
+    SessionUpdate::AvailableCommandsUpdate(AvailableCommandsUpdate::new(commands))
 }
 
 /// The skills that a person can call.
@@ -110,6 +123,7 @@ pub(super) fn help(skills: &Listing) -> String {
     for command in LocalCommand::ALL {
         text.push_str(&format!("- `/{}`: {}\n", command.name(), command.description()));
     }
+    text.push_str(&format!("- `/compact [what to dwell on]`: {COMPACT}\n"));
     let mut skills = called(skills).peekable();
     if skills.peek().is_some() {
         text.push_str("\nWith one of these in front, the skill of that name goes with it:\n\n");
@@ -127,6 +141,7 @@ pub(super) struct Status<'a> {
     pub(super) cwd: &'a Path,
     pub(super) chosen: &'a Chosen,
     pub(super) meter: &'a Meter,
+    pub(super) fill: &'a Fill,
     /// What is wrong with the configuration.
     pub(super) problems: &'a [String],
 }
@@ -140,15 +155,22 @@ pub(super) fn status(status: &Status<'_>) -> String {
         .map_or_else(|| "none: no provider has a key".to_owned(), |route| format!("`{route}`"));
     let mut text = format!(
         "- Bridle {}\n- Session: `{}`\n- Folder: `{}`\n- Mode: {} ({})\n- Model: {model}\n\
-         - Thinking: {thinking}\n- Context: {}\n- Used: {}\n",
+         - Thinking: {thinking}\n- Context: {}\n",
         env!("CARGO_PKG_VERSION"),
         status.session,
         status.cwd.display(),
         mode.name(),
         mode.description(),
         context(status.meter),
-        tally::spent(status.meter.total, &status.meter.cost),
     );
+    for (name, tokens) in status.fill.named().into_iter().filter(|(_, tokens)| *tokens > 0) {
+        text.push_str(&format!("  - {name}: about {}\n", tally::number(tokens)));
+    }
+    text.push_str(&format!("- Used: {}\n", tally::spent(status.meter.total, &status.meter.cost)));
+    if status.meter.compaction.context() > 0 {
+        let tokens = tally::number(status.meter.compaction.context());
+        text.push_str(&format!("  - of it for summaries: {tokens} tokens\n"));
+    }
     for problem in status.problems {
         text.push_str(&format!("- Configuration: {problem}\n"));
     }
@@ -167,6 +189,15 @@ fn context(meter: &Meter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compact_has_a_focus_or_none() {
+        let parse = |text: &str| compact(&[Content::text(text)]);
+        assert_eq!(parse("/compact").as_deref(), Some(""));
+        assert_eq!(parse(" /compact  the parser\n").as_deref(), Some("the parser"));
+        assert_eq!(parse("/compactor"), None);
+        assert_eq!(parse("please /compact"), None);
+    }
 
     #[test]
     fn only_the_listed_words_are_commands() {

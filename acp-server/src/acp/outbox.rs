@@ -11,7 +11,9 @@ use std::sync::Arc;
 use agent_client_protocol::v1::SentRequest;
 use agent_client_protocol::v1::schema::{PromptResponse, SessionId, SessionUpdate, StopReason};
 use agent_client_protocol::{Error, JsonRpcRequest};
-use bridle_agent::{AgentGone, AgentUpdate, Meter, NoticeLevel, TurnOutcome, UpdateReceiver};
+use bridle_agent::{
+    AgentGone, AgentUpdate, Fill, Meter, Notice, NoticeLevel, TurnOutcome, UpdateReceiver,
+};
 use bridle_mcp::Running;
 use bridle_session::{MessageId, Usage};
 use tokio::sync::{mpsc, oneshot};
@@ -85,6 +87,8 @@ pub(super) struct Outbox {
     pub(super) chosen: Chosen,
     /// Tokens in the context after the last request.
     pub(super) meter: Meter,
+    /// What fills the context.
+    pub(super) fill: Fill,
     /// The tokens of the turns whose prompts are answered.
     pub(super) settled: Usage,
     pub(super) updates: UpdateReceiver,
@@ -164,6 +168,14 @@ impl Outbox {
             AgentUpdate::Notice { level, title, detail } => {
                 self.send_notice(level, &title, detail.as_deref()).await;
             }
+            AgentUpdate::Compaction(id, compaction) if self.link.client.compaction => {
+                self.send_all([to_acp::compaction(id, compaction)]).await;
+            }
+            AgentUpdate::Compaction(_, compaction) => {
+                let Notice { level, title, detail } = compaction.notice();
+                self.send_notice(level, &title, detail.as_deref()).await;
+            }
+            AgentUpdate::Fill(fill) => self.fill = fill,
             AgentUpdate::Joined { prompt } => self.turns.steerings(|all| all.joined(&prompt)),
             AgentUpdate::TurnEnded { prompt, outcome } => {
                 match self.turns.steerings(|all| all.take(&prompt)) {
@@ -280,6 +292,7 @@ impl Outbox {
                 cwd: &self.cwd,
                 chosen: &self.chosen,
                 meter: &self.meter,
+                fill: &self.fill,
                 problems: &self.app.settings().problems,
             }),
         }

@@ -19,7 +19,7 @@ use agent_client_protocol::v1::schema::{
     SetSessionModeResponse, StopReason,
 };
 use bridle_agent::{AgentGone, AgentHandle, Mode};
-use bridle_session::{Content, MessageId, SessionId};
+use bridle_session::{MessageId, SessionId};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +28,7 @@ use self::live::{Live, Opening};
 pub(super) use self::live::{blocking, show};
 pub(super) use self::reopen::{Reopen, Wanted};
 use super::clients::ClientTraits;
-use super::commands::LocalCommand;
+use super::commands::{self, LocalCommand};
 use super::handlers::{Server, SetModelRequest, SetModelResponse};
 use super::link::Link;
 use super::outbox::answer;
@@ -240,22 +240,16 @@ impl Actor {
             Err(error) => return answer(responder.respond_with_error(error)),
         };
         let id = new_id();
-        match LocalCommand::parse(&content) {
-            Some(command) => self.open(live, &id, Work::Local(command), responder),
-            None => self.start_turn(live, &id, content, responder),
+        if let Some(command) = LocalCommand::parse(&content) {
+            return self.open(live, &id, Work::Local(command), responder);
         }
-    }
-
-    fn start_turn(
-        &self,
-        live: &Live,
-        id: &MessageId,
-        content: Vec<Content>,
-        responder: Responder<PromptResponse>,
-    ) {
-        self.open(live, id, Work::Turn, responder);
-        if let Err(gone) = live.agent().prompt(id.clone(), content)
-            && let Some(responder) = live.turns.take(id)
+        self.open(live, &id, Work::Turn, responder);
+        let taken = match commands::compact(&content) {
+            Some(focus) => live.agent().compact(id.clone(), focus),
+            None => live.agent().prompt(id.clone(), content),
+        };
+        if let Err(gone) = taken
+            && let Some(responder) = live.turns.take(&id)
         {
             answer(responder.respond_with_error(errors::agent_gone(gone)));
         }

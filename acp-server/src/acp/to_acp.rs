@@ -5,25 +5,30 @@ mod tools;
 
 use crate::text;
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, Cost, EmbeddedResource, EmbeddedResourceResource, Meta, Notice,
-    NoticeSeverity, Plan, PlanEntry, PlanEntryPriority, PlanEntryStatus, ResourceLink,
-    SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, Usage, UsageUpdate,
+    CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Cost, EmbeddedResource,
+    EmbeddedResourceResource, Meta, Notice as WireNotice, NoticeSeverity, Plan, PlanEntry,
+    PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason,
+    TextResourceContents, Usage, UsageUpdate,
 };
-use bridle_agent::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
+use bridle_agent::{AgentUpdate, Compaction, Meter, Notice, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId, TodoItem, TodoStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::clients::ClientTraits;
 use super::outbox;
 
 /// The key of a chunk's `_meta` that marks it as a notice; the value is the severity.
 const NOTICE: &str = "bridle.dev/notice";
 
+/// The key of a compaction's `_meta` with its sizes in tokens: `before`, and `window` or `after`.
+const COMPACTION: &str = "bridle.dev/compaction";
+
 pub(super) use self::pictures::Pictures;
 pub(super) use self::tools::question;
 
 /// What a client is sent for an update that stands for itself. Empty for those that need more
-/// than the update: the mode and the model (whose lists belong to the session), notices and streams
-/// of output (whose form depends on the client) and the end of a turn (which is an answer).
+/// than the update: the mode and the model (whose lists belong to the session), notices, compactions
+/// and streams of output (whose form depends on the client) and the end of a turn (which is an answer).
 pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
     match update {
         AgentUpdate::UserMessage { id, content } => content
@@ -56,6 +61,8 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         AgentUpdate::Mode(_)
         | AgentUpdate::Model(_)
         | AgentUpdate::Effort(_)
+        | AgentUpdate::Fill(_)
+        | AgentUpdate::Compaction(..)
         | AgentUpdate::Notice { .. }
         | AgentUpdate::BlockEnded
         | AgentUpdate::ToolOutput { .. }
@@ -70,7 +77,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
 /// so a client that shows no notices gets it as one of them.
 pub(super) fn replayed(
     update: AgentUpdate,
-    notices: bool,
+    client: &ClientTraits,
     pictures: &Pictures,
 ) -> Vec<SessionUpdate> {
     match update {
@@ -79,7 +86,13 @@ pub(super) fn replayed(
             let parts = content.into_iter().map(shown);
             parts.map(|part| SessionUpdate::UserMessageChunk(chunk(&id, part))).collect()
         }
-        AgentUpdate::Notice { level, title, detail } if notices => {
+        AgentUpdate::Compaction(id, it) if client.compaction => vec![compaction(id, it)],
+        AgentUpdate::Compaction(_, it) => {
+            let Notice { level, title, detail } = it.notice();
+            let notice = AgentUpdate::Notice { level, title, detail };
+            replayed(notice, client, pictures)
+        }
+        AgentUpdate::Notice { level, title, detail } if client.notices => {
             vec![notice(level, &title, detail.as_deref())]
         }
         AgentUpdate::Notice { level, title, detail } => {
@@ -87,6 +100,36 @@ pub(super) fn replayed(
         }
         update => updates(update),
     }
+}
+
+/// Where a compaction stands, for a client that shows compactions.
+pub(super) fn compaction(id: String, compaction: Compaction) -> SessionUpdate {
+    let notice = compaction.notice();
+    let (status, sizes) = match &compaction {
+        Compaction::Began { tokens, window } => {
+            (CompactionStatus::InProgress, json!({"before": tokens, "window": window}))
+        }
+        Compaction::Done { before, after, .. } => {
+            (CompactionStatus::Completed, json!({"before": before, "after": after}))
+        }
+        Compaction::Failed { .. } => (CompactionStatus::Failed, Value::Null),
+        Compaction::Cancelled => (CompactionStatus::Cancelled, Value::Null),
+    };
+    let update = CompactionUpdate::new(id, status);
+    let update = match compaction {
+        Compaction::Done { summary, .. } => {
+            let texts = [Some(notice.title), summary].into_iter().flatten();
+            let shown =
+                texts.map(|text| ContentBlock::from(text::visible_block(&text).into_owned()));
+            update.summary(shown.collect::<Vec<_>>())
+        }
+        Compaction::Failed { message } => update.error(text::visible_block(&message).into_owned()),
+        Compaction::Began { .. } | Compaction::Cancelled => update,
+    };
+    if sizes.is_null() {
+        return SessionUpdate::CompactionUpdate(update);
+    }
+    SessionUpdate::CompactionUpdate(update.meta(Meta::from_iter([(COMPACTION.to_owned(), sizes)])))
 }
 
 /// A piece of an answer that Bridle itself gives.
@@ -99,7 +142,7 @@ pub(super) fn notice(level: NoticeLevel, title: &str, detail: Option<&str>) -> S
     let severity = severity(level);
     let detail = detail.map(|detail| text::visible_block(detail).into_owned());
     SessionUpdate::Notice(
-        Notice::new(severity, text::visible(title).into_owned()).description(detail),
+        WireNotice::new(severity, text::visible(title).into_owned()).description(detail),
     )
 }
 

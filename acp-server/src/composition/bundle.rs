@@ -41,6 +41,7 @@ pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[
         },
         "instructions" => settings.instructions.of_plugin(settings.config.as_deref()),
         "budget" => budget(settings, terms).into(),
+        "compaction" => settings.compaction.clone().into(),
         "fallback" => match &settings.fallback {
             Some(route) => json!({ "model": route.to_string() }),
             None => return Row { disabled: true, ..row },

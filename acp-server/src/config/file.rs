@@ -46,6 +46,8 @@ pub(super) enum Setting {
     /// A folder that commands may write besides the workspace.
     Writable(PathBuf),
     Compression(Compression),
+    /// A value of `[compaction]`.
+    Compaction(&'static str, serde_json::Value),
     /// A limit of `[budget]`, or its currency.
     Budget(&'static str, serde_json::Value),
     /// What the user says of a model.
@@ -179,7 +181,7 @@ pub(super) fn parse(text: &str, path: &Path, kind: FileKind) -> FileLayer {
 }
 
 /// The keys of the top level.
-const ROOT_KEYS: [&str; 19] = [
+const ROOT_KEYS: [&str; 20] = [
     "model",
     "thinking",
     "fallback",
@@ -189,6 +191,7 @@ const ROOT_KEYS: [&str; 19] = [
     "terminal",
     "ca_file",
     "budget",
+    "compaction",
     "idle_timeout_s",
     "permissions",
     "sandbox",
@@ -200,6 +203,9 @@ const ROOT_KEYS: [&str; 19] = [
     "models",
     "providers",
 ];
+
+/// The keys of `[compaction]`.
+const COMPACTION_KEYS: [&str; 4] = ["auto", "trigger", "tail", "headroom"];
 
 /// The keys of one provider.
 const PROVIDER_KEYS: [&str; 4] = ["api_key", "api_key_variable", "credential_command", "base_url"];
@@ -245,6 +251,7 @@ impl Reader<'_> {
                 "terminal" => self.flag("terminal", value, Setting::Terminal),
                 "idle_timeout_s" => self.number("idle_timeout_s", value, Setting::IdleTimeout),
                 "budget" => self.budget(value),
+                "compaction" => self.compaction(value),
                 "models" => self.models(value),
                 "permissions" => self.permissions(value),
                 "sandbox" => self.sandbox(value),
@@ -306,6 +313,22 @@ impl Reader<'_> {
                     self.text_value("currency", value, values::currency);
                 }
                 None => self.unknown(key.span().start, "key", name, &values::budget_keys()),
+            }
+        }
+    }
+
+    fn compaction(&mut self, value: &Spanned<DeValue<'_>>) {
+        let Some(table) = value.get_ref().as_table() else {
+            return self.wrong_type("compaction", "a table", value);
+        };
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            match COMPACTION_KEYS.iter().find(|known| **known == name) {
+                Some(known) => match values::compaction(known, value.get_ref()) {
+                    Ok(setting) => self.entry(value.span().start, setting),
+                    Err(problem) => self.problem(value.span().start, &problem),
+                },
+                None => self.unknown(key.span().start, "key", name, &COMPACTION_KEYS),
             }
         }
     }

@@ -10,7 +10,7 @@ use bridle_model::{Catalogue, CatalogueModel, Effort, HttpClient, ModelPatch};
 use bridle_session::Route;
 use bridle_store::Compression;
 use bridle_world::sandbox::Tier;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::endpoint::Endpoint;
 use super::environment::Environment;
@@ -97,6 +97,7 @@ struct Winners {
     idle_timeout: Option<(u32, Source)>,
     compression: Option<(Compression, Source)>,
     budget: BTreeMap<&'static str, (Value, Source)>,
+    compaction: BTreeMap<&'static str, (Value, Source)>,
     patches: Vec<(Route, Box<ModelPatch>, Source)>,
     endpoints: BTreeMap<&'static str, Endpoint>,
     rules: Vec<(Rule, Source)>,
@@ -130,6 +131,7 @@ impl Winners {
             Setting::Lsp(setting) => self.lsp.set(setting, source),
             Setting::Skills(setting) => self.skills.set(setting, source),
             Setting::Budget(key, value) => drop(self.budget.insert(key, (value, source))),
+            Setting::Compaction(key, value) => drop(self.compaction.insert(key, (value, source))),
             Setting::Patch(route, patch) => self.patches.push((route, patch, source)),
             Setting::ApiKey(provider, key) if is_variable => {
                 self.endpoint(provider).variable_key = Some((key, source));
@@ -192,7 +194,8 @@ impl Winners {
         let instructions = std::mem::take(&mut self.instructions).settle(&mut rows);
         let skills = std::mem::take(&mut self.skills);
         let skills = skills.settle(places.config.as_deref(), environment, &mut rows, &mut problems);
-        let budget = self.budget.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone()));
+        let budget = values_of(&self.budget);
+        let compaction = values_of(&self.compaction);
         let settings = Settings {
             thinking: self.thinking.as_ref().map(|(level, _)| *level),
             fallback,
@@ -211,7 +214,8 @@ impl Winners {
             full_access,
             apply_patch: self.apply_patch.as_ref().is_some_and(|(flag, _)| *flag),
             terminal: self.terminal.as_ref().is_some_and(|(flag, _)| *flag),
-            budget: budget.collect(),
+            budget,
+            compaction,
             permissions: self.permissions(),
             servers,
             instructions,
@@ -293,10 +297,12 @@ impl Winners {
         rows.extend(
             self.idle_timeout.map(|(n, source)| row("idle_timeout_s", n.to_string(), source)),
         );
-        rows.extend(self.budget.into_iter().map(|(key, (value, source))| {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            row(&format!("budget.{key}"), value, source)
-        }));
+        for (section, values) in [("budget", self.budget), ("compaction", self.compaction)] {
+            rows.extend(values.into_iter().map(|(key, (value, source))| {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                row(&format!("{section}.{key}"), value, source)
+            }));
+        }
         rows.extend(self.compression.map(|(form, source)| {
             let name = match form {
                 Compression::Zstd => "zstd",
@@ -463,6 +469,11 @@ fn check_url(text: &str) -> Result<(), &'static str> {
         return Err("must end with a path: no `?` and no `#`");
     }
     Ok(())
+}
+
+/// The values of a section without where each came from.
+fn values_of(section: &BTreeMap<&'static str, (Value, Source)>) -> Map<String, Value> {
+    section.iter().map(|(key, (value, _))| ((*key).to_owned(), value.clone())).collect()
 }
 
 #[cfg(test)]

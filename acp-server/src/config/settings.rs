@@ -61,6 +61,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// The limits of turns and sessions, by their names in `[budget]`.
     pub budget: serde_json::Map<String, serde_json::Value>,
+    /// How conversations are shortened, by the names in `[compaction]`.
+    pub compaction: serde_json::Map<String, serde_json::Value>,
     /// The form of new session logs.
     pub compression: Compression,
     /// The user's permission rules.

@@ -166,6 +166,21 @@ impl AgentHandle {
         self.ask(id, content, InputQueue::NextStep, epoch)
     }
 
+    /// Shortens the conversation when everything queued before it is over; `focus` is what the summary
+    /// is to dwell on, empty for nothing in particular. Its end comes as [`AgentUpdate::TurnEnded`]
+    /// with the same id, and a cancel reaches it as it reaches a prompt.
+    ///
+    /// # Errors
+    /// As for [`AgentHandle::prompt`].
+    pub fn compact(&self, id: MessageId, focus: String) -> Result<(), AgentGone> {
+        let epoch = self.control.opened(id.clone());
+        let sent = self.send(Command::Compact { id: id.clone(), focus, epoch });
+        if sent.is_err() {
+            self.control.settled(&id);
+        }
+        sent
+    }
+
     /// Adds context that the model reads before its next step. It begins no turn, nobody is told
     /// of its end, and a cancel leaves it where it is.
     ///

@@ -60,3 +60,12 @@ pub struct ContextInput {
     /// The files that the model has seen, and the hash of what each one held then.
     pub observed: Observed,
 }
+
+/// A text of Bridle's in a tag that names its source, so that a model can tell it from what the user
+/// says. The text cannot close the tag.
+pub fn wrapped(source: &str, text: &str) -> String {
+    let source = source.replace(['"', '<', '>', '\n'], "_");
+    let text = text.replace("</context", "<\\/context");
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("<context source=\"{source}\">\n{text}{end}</context>")
+}

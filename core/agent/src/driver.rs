@@ -8,6 +8,7 @@ mod assembly;
 mod body;
 mod calls;
 mod changes;
+mod compaction;
 mod contexts;
 mod frame;
 mod gate;
@@ -46,7 +47,7 @@ use crate::driver::assembly::Assembly;
 use crate::driver::frame::Frame;
 use crate::driver::halt::Halt;
 use crate::driver::inbox::Inbox;
-use crate::mailbox::{Command, Control};
+use crate::mailbox::{Command, Control, Epoch};
 use crate::mode::Mode;
 use crate::notice::Notice;
 use crate::progress::{Live, ProgressBoard};
@@ -90,6 +91,10 @@ pub(crate) struct Driver {
     title: Option<String>,
     turn: bridle_session::TurnNumber,
     frame: Frame,
+    /// How many summaries have failed in this turn since the last that did not.
+    failed_summaries: u32,
+    /// Whether the last answer was cut off because the window was full.
+    window_was_full: bool,
 }
 
 impl Driver {
@@ -130,6 +135,8 @@ impl Driver {
             told: None,
             title: state.summary.title.text,
             turn: state.turns.turn,
+            failed_summaries: 0,
+            window_was_full: false,
         }
     }
 
@@ -143,10 +150,14 @@ impl Driver {
         }
         self.inbox = Inbox::left(&self.recorder.session().state().inbox.messages);
         self.tell_lost_jobs(lost).await;
+        self.tell_fill().await;
         while !self.control.closing().is_cancelled() {
             self.take_back_cancelled().await;
-            if let Some((id, epoch)) = self.inbox.waking() {
-                self.turn(&id, epoch).await;
+            if let Some((id, epoch, focus)) = self.inbox.waking() {
+                match focus {
+                    None => self.turn(&id, epoch).await,
+                    Some(focus) => self.upkeep(id, epoch, &focus).await,
+                }
                 continue;
             }
             self.control.enter(Phase::Idle);
@@ -249,6 +260,7 @@ impl Driver {
     async fn command(&mut self, command: Command) {
         match command {
             Command::Queue { message, queue, epoch } => self.queue(message, queue, epoch),
+            Command::Compact { id, focus, epoch } => self.queue_compaction(id, focus, epoch),
             Command::TakeBack { id } => self.take_back(&id).await,
             Command::SetMode { mode, done } => {
                 self.set_mode(mode).await;
@@ -300,6 +312,17 @@ impl Driver {
             phase: self.control.phase(),
             title: self.title.clone(),
         }
+    }
+
+    /// Shortens the conversation between the turns, and reports that it is over. Does nothing when
+    /// it was cancelled first.
+    async fn upkeep(&mut self, id: MessageId, epoch: Epoch, focus: &str) {
+        let Some(token) = self.control.begin_turn(&id, epoch) else { return };
+        self.inbox.remove(&id);
+        self.control.enter(Phase::Maintenance);
+        let outcome = self.compact(focus, &token).await;
+        self.control.end_turn();
+        self.end(id, outcome).await;
     }
 
     async fn set_mode(&mut self, mode: Mode) {

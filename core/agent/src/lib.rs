@@ -9,6 +9,7 @@ mod agent;
 mod approval;
 mod asker;
 mod budget;
+mod compaction;
 mod context;
 mod display;
 mod driver;
@@ -42,7 +43,8 @@ pub use asker::{
     Wanted,
 };
 pub use budget::{BUDGET_LIMITS, BudgetConfig, BudgetPlugin};
-pub use context::{ContextInput, ContextPart, ContextSource};
+pub use compaction::{CompactionConfig, CompactionPlugin, Fill};
+pub use context::{ContextInput, ContextPart, ContextSource, wrapped};
 pub use display::{Display, FileDiff, Location, ToolKind};
 pub use driver::RESULT_LIMIT;
 pub use fallback::{FallbackConfig, FallbackPlugin};
@@ -66,6 +68,6 @@ pub use tool::{
     SessionChange, Tool, ToolContext, ToolFailure, ToolOutcome,
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
-pub use update::{AgentUpdate, Meter, NoticeLevel, ToolStatus, TurnOutcome};
+pub use update::{AgentUpdate, Compaction, Meter, NoticeLevel, ToolStatus, TurnOutcome};
 pub use update_queue::{NobodyListens, UpdateReceiver, UpdateSender, update_queue};
 pub use warmup::Warmup;

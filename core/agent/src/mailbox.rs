@@ -29,6 +29,12 @@ pub(crate) enum Command {
         queue: InputQueue,
         epoch: Option<Epoch>,
     },
+    /// Shorten the conversation, with this in focus, when everything before it is over.
+    Compact {
+        id: MessageId,
+        focus: String,
+        epoch: Epoch,
+    },
     /// Look whether this input was withdrawn.
     TakeBack {
         id: MessageId,

@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use bridle_session::{
-    CompactionOutcome, EventData, GoalChange, JobOutcome, LlmRetry, TurnEndReason,
-};
+use bridle_session::{EventData, GoalChange, JobOutcome, LlmRetry, TurnEndReason};
 
 use crate::transcript::{Shown, Unsent};
-use crate::update::NoticeLevel;
+use crate::update::{Compaction, NoticeLevel};
 
 /// Something that a person is told about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +43,11 @@ impl Shown<'_> {
             }
             Self::Unsettled(_) => notice("This answer is not complete."),
             Self::Told(data) => return told(data),
+            // The summary is long; whoever shows it gives it a place of its own.
+            Self::Compacted(_, done @ Compaction::Done { .. }) => {
+                Notice { detail: None, ..done.notice() }
+            }
+            Self::Compacted(_, compaction) => compaction.notice(),
             Self::TurnStarted(_)
             | Self::Prompt(_)
             | Self::Context { .. }
@@ -111,7 +114,6 @@ fn told(data: &EventData) -> Option<Notice> {
         }
         EventData::GoalChange(GoalChange { goal: Some(goal) }) => info(format!("Goal: {goal}")),
         EventData::GoalChange(GoalChange { goal: None }) => info("No goal any more.".to_owned()),
-        EventData::CompactionEnd(end) => compacted(&end.outcome),
         EventData::JobStarted(job) => {
             info(format!("Runs in the background, as long as the session at most: {}", job.title))
         }
@@ -124,20 +126,42 @@ fn told(data: &EventData) -> Option<Notice> {
     })
 }
 
-fn compacted(outcome: &CompactionOutcome) -> Notice {
-    let (level, title) = match outcome {
-        CompactionOutcome::Compacted => {
-            (NoticeLevel::Info, "From here on the model reads a summary of what stands above.")
+impl Compaction {
+    /// What is told about it.
+    pub fn notice(&self) -> Notice {
+        match self {
+            Self::Began { tokens, window: 0 } => Notice::new(
+                NoticeLevel::Info,
+                format!("The conversation is being shortened ({tokens} tokens)."),
+            ),
+            Self::Began { tokens, window } => Notice::new(
+                NoticeLevel::Info,
+                format!("The conversation is being shortened ({tokens} of {window} tokens)."),
+            ),
+            Self::Done { before, after, summary } => {
+                let how = match summary {
+                    Some(_) => "a summary of what stands above",
+                    None => "long results of tools above in part",
+                };
+                let title = format!(
+                    "From here on the model reads {how}: about {after} tokens, {before} before."
+                );
+                let notice = Notice::new(NoticeLevel::Info, title);
+                match summary {
+                    Some(summary) => notice.with(summary.as_str()),
+                    None => notice,
+                }
+            }
+            Self::Failed { message } => {
+                let title = "The conversation was not shortened.";
+                Notice::new(NoticeLevel::Warning, title).with(message.as_str())
+            }
+            Self::Cancelled => {
+                let title = "Shortening the conversation was cancelled; it is as it was.";
+                Notice::new(NoticeLevel::Warning, title)
+            }
         }
-        CompactionOutcome::Failed { message } => {
-            let notice = Notice::new(NoticeLevel::Warning, "The conversation was not summarised.");
-            return notice.with(message.as_str());
-        }
-        CompactionOutcome::Interrupted => {
-            (NoticeLevel::Warning, "Summarising the conversation was broken off.")
-        }
-    };
-    Notice::new(level, title)
+    }
 }
 
 fn job_ended(outcome: JobOutcome) -> String {

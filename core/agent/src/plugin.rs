@@ -12,14 +12,20 @@ use serde::Deserialize;
 
 use crate::agent::{Agent, AgentHandle, AgentParts};
 use crate::budget::BudgetPlugin;
+use crate::compaction::CompactionPlugin;
 use crate::fallback::FallbackPlugin;
 use crate::mode::Mode;
 use crate::policy::PermissionModes;
 use crate::update_queue::UpdateSender;
 
-/// Adds the plugins of this crate: `driver`, `permission-modes`, `budget`, `fallback`.
+/// Adds the plugins of this crate: `driver`, `permission-modes`, `budget`, `fallback`, `compaction`.
 pub fn plugins(plugins: Plugins) -> Plugins {
-    plugins.with(DriverPlugin).with(PermissionModes).with(BudgetPlugin).with(FallbackPlugin)
+    plugins
+        .with(DriverPlugin)
+        .with(PermissionModes)
+        .with(BudgetPlugin)
+        .with(FallbackPlugin)
+        .with(CompactionPlugin)
 }
 
 /// A session waiting for the driver of its scope.

@@ -4,7 +4,7 @@ use bridle_session::{Session, TurnEndReason, UserMessage};
 
 use crate::notice::Notice;
 use crate::transcript::{Call, Shown, transcript};
-use crate::update::AgentUpdate;
+use crate::update::{AgentUpdate, Compaction};
 
 /// Everything a person saw, as updates. Tool calls come with their final status. A log that is
 /// not at rest is shown as its repair will leave it.
@@ -46,6 +46,9 @@ fn updates(shown: &Shown<'_>) -> Vec<AgentUpdate> {
             | TurnEndReason::Error { .. },
         )
         | Shown::Lost(_) => told(shown).into_iter().collect(),
+        Shown::Compacted(start, compaction) => {
+            vec![AgentUpdate::Compaction(Compaction::id_of(*start), compaction.clone())]
+        }
         Shown::Todo(todo) => vec![AgentUpdate::Todo(todo.items.clone())],
         Shown::Title(title) => vec![AgentUpdate::Title((*title).to_owned())],
         Shown::TurnStarted(_)

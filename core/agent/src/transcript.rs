@@ -14,8 +14,9 @@ use bridle_session::{
     UserMessage, UserSource,
 };
 
+use crate::compaction::text_of;
 use crate::display::{Display, ToolKind};
-use crate::update::{Meter, ToolStatus};
+use crate::update::{Compaction, Meter, ToolStatus};
 
 /// One thing that a person saw, with its place in the log.
 #[derive(Clone, Debug)]
@@ -80,7 +81,9 @@ pub enum Shown<'a> {
     Title(&'a str),
     /// The list of what is to be done, as it is from here on.
     Todo(&'a TodoWrite),
-    /// Something that [`Shown::notice`] says in a line: a retry, a mode, a compaction, a job …
+    /// A compaction that is over: where it began, and what came of it.
+    Compacted(Seq, Compaction),
+    /// Something that [`Shown::notice`] says in a line: a retry, a mode, a job …
     Told(&'a EventData),
     /// Events are lost here.
     Lost(&'a Gap),
@@ -157,8 +160,9 @@ pub fn transcript(session: &Session) -> Vec<Entry<'_>> {
             reading.push_at(gap.lost.first, event.time, Shown::Lost(gap));
         }
         // What replaces something was never shown itself.
-        if !matches!(event.surface, Some(SurfaceOp::Replace { .. })) {
-            reading.take(event);
+        match event.surface {
+            Some(SurfaceOp::Replace { .. }) => reading.summarised(event),
+            _ => reading.take(event),
         }
     }
     let (end, time) = (Seq(session.len().0), session.last_time());
@@ -185,6 +189,10 @@ struct Reading<'a> {
     sent: HashSet<&'a MessageId>,
     /// Input that the open turn has taken.
     claimed: Vec<&'a MessageId>,
+    /// Where the open compaction began, and the size of the context then.
+    compaction: Option<(Seq, u64)>,
+    /// What it has put in the place of what it covers.
+    summary: Option<String>,
 }
 
 /// What the events behind an answer say about one of its calls.
@@ -207,6 +215,8 @@ impl<'a> Reading<'a> {
             queued: HashMap::new(),
             sent: HashSet::new(),
             claimed: Vec::new(),
+            compaction: None,
+            summary: None,
         };
         for event in session.events() {
             reading.look_ahead(event);
@@ -265,6 +275,7 @@ impl<'a> Reading<'a> {
                     used: message.usage.context(),
                     window: self.window,
                     total: self.usage.total,
+                    compaction: self.usage.compaction,
                     cost: self.usage.cost.clone(),
                 };
                 Shown::Answered { message, meter }
@@ -277,6 +288,15 @@ impl<'a> Reading<'a> {
                 self.window = context.window;
                 return;
             }
+            EventData::CompactionStart(start) => {
+                self.compaction = Some((event.seq, start.tokens));
+                return;
+            }
+            EventData::CompactionEnd(end) => {
+                let (start, before) = self.compaction.take().unwrap_or_default();
+                let summary = self.summary.take();
+                Shown::Compacted(start, Compaction::ended(&end.outcome, before, summary))
+            }
             EventData::TitleSet(title) => Shown::Title(&title.title),
             EventData::TodoWrite(todo) => Shown::Todo(todo),
             EventData::AssistantAttempt(_)
@@ -287,7 +307,6 @@ impl<'a> Reading<'a> {
             | EventData::ModelSelected(_)
             | EventData::ThinkingSelected(_)
             | EventData::GoalChange(_)
-            | EventData::CompactionEnd(_)
             | EventData::JobStarted(_)
             | EventData::JobEnded(_)
             | EventData::FeedbackRecord(_)
@@ -295,6 +314,13 @@ impl<'a> Reading<'a> {
             _ => return,
         };
         self.push_at(event.seq, event.time, shown);
+    }
+
+    /// Takes note of what a compaction puts in the place of what it covers.
+    fn summarised(&mut self, event: &'a Event) {
+        if let (Some(_), EventData::UserMessage(message)) = (&self.compaction, &event.data) {
+            self.summary = Some(text_of(message));
+        }
     }
 
     fn take_splice(&mut self, splice: &'a InboxSpliced, event: &Event) {

@@ -3,9 +3,11 @@
 
 use bridle_model::Effort;
 use bridle_session::{
-    Content, Cost, Failure, MessageId, Route, SessionState, TodoItem, ToolCallId, Usage,
+    CompactionOutcome, Content, Cost, Failure, MessageId, Route, Seq, SessionState, TodoItem,
+    ToolCallId, Usage,
 };
 
+use crate::compaction::Fill;
 use crate::display::Display;
 use crate::mode::Mode;
 
@@ -74,6 +76,10 @@ pub enum AgentUpdate {
     },
     /// How full the context is after a request, and what the session has cost.
     Usage(Meter),
+    /// What fills the context now.
+    Fill(Fill),
+    /// A compaction, by its id, moved on.
+    Compaction(String, Compaction),
     /// The whole list of what is to be done, in the place of the one before; empty when there is
     /// none any more.
     Todo(Vec<TodoItem>),
@@ -121,6 +127,8 @@ pub struct Meter {
     pub window: u64,
     /// All tokens of the session.
     pub total: Usage,
+    /// Of them, those of requests for summaries.
+    pub compaction: Usage,
     /// What they cost.
     pub cost: Cost,
 }
@@ -132,7 +140,58 @@ impl Meter {
             used: state.context_size.tokens(),
             window: state.context.as_ref().map_or(0, |context| context.window),
             total: state.summary.usage.total,
+            compaction: state.summary.usage.compaction,
             cost: state.summary.usage.cost.clone(),
+        }
+    }
+}
+
+/// Where a compaction stands: the conversation is made shorter for the model, and for nobody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compaction {
+    /// It began.
+    Began {
+        /// The size of the context, in tokens.
+        tokens: u64,
+        /// The window, in tokens; 0 where it is not known.
+        window: u64,
+    },
+    /// From here on the model reads less.
+    Done {
+        /// The size of the context before, in tokens.
+        before: u64,
+        /// The size now; an estimate.
+        after: u64,
+        /// What the model reads in the place of what is gone; `None` where only parts of old
+        /// results are.
+        summary: Option<String>,
+    },
+    /// It failed; the model reads what it read before.
+    Failed {
+        /// Why.
+        message: String,
+    },
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl Compaction {
+    /// The id of the compaction that began at this event.
+    pub(crate) fn id_of(start: Seq) -> String {
+        format!("compaction-{start}")
+    }
+
+    /// How it ended; `before` is the size that it began with.
+    pub(crate) fn ended(outcome: &CompactionOutcome, before: u64, summary: Option<String>) -> Self {
+        match outcome {
+            CompactionOutcome::Compacted { tokens } => {
+                Self::Done { before, after: *tokens, summary }
+            }
+            CompactionOutcome::Failed { message } => Self::Failed { message: message.clone() },
+            CompactionOutcome::Cancelled => Self::Cancelled,
+            CompactionOutcome::Interrupted => {
+                Self::Failed { message: "the process ended in the middle of it".to_owned() }
+            }
         }
     }
 }

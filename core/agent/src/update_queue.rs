@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::display::Display;
-use crate::update::AgentUpdate;
+use crate::update::{AgentUpdate, Compaction};
 
 /// A queue of at most `updates`, which together hold at most `bytes`. One that is larger by itself has
 /// all of the queue.
@@ -93,7 +93,11 @@ fn weight(update: &AgentUpdate) -> usize {
             title.len().saturating_add(detail.as_ref().map_or(0, String::len))
         }
         AgentUpdate::Replay(updates) => updates.iter().map(weight).fold(0, usize::saturating_add),
+        AgentUpdate::Compaction(_, Compaction::Done { summary: Some(text), .. })
+        | AgentUpdate::Compaction(_, Compaction::Failed { message: text }) => text.len(),
         AgentUpdate::BlockEnded
+        | AgentUpdate::Compaction(..)
+        | AgentUpdate::Fill(_)
         | AgentUpdate::Usage(_)
         | AgentUpdate::Title(_)
         | AgentUpdate::Mode(_)

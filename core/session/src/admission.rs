@@ -65,10 +65,12 @@ impl SessionState {
                 change.goal.iter().try_for_each(|goal| says_something(goal))
             }
             EventData::CompactionStart(start) => {
-                hold(!self.compacting, "the compaction before it is open")?;
-                says_something(&start.instruction)
+                hold(self.compacting.is_none(), "the compaction before it is open")?;
+                start.instruction.iter().try_for_each(admit_user)
             }
-            EventData::CompactionEnd(_) => hold(self.compacting, "no compaction is open"),
+            EventData::CompactionEnd(_) => {
+                hold(self.compacting.is_some(), "no compaction is open")
+            }
             EventData::JobStarted(job) => {
                 hold(!self.runs(&job.id), "the job was started before")?;
                 one_line(&job.title)

@@ -182,8 +182,10 @@ impl SessionState {
                     splice.removed.iter().filter(|id| !inbox.holds(id)).map(lost_input).collect();
                 inbox.messages.extend(unknown);
             }
-            EventData::CompactionStart(_) => self.compacting = false,
-            EventData::CompactionEnd(_) => self.compacting = true,
+            EventData::CompactionStart(_) => self.compacting = None,
+            EventData::CompactionEnd(_) => {
+                self.compacting = self.compacting.or(Some(Seq::default()));
+            }
             EventData::JobStarted(started) => self.jobs.retain(|job| job.id != started.id),
             EventData::JobEnded(ended) if !self.runs(&ended.id) => {
                 self.jobs.push(JobStarted { id: ended.id.clone(), title: String::new() });

@@ -14,7 +14,8 @@ mod turns;
 mod usage;
 
 pub use checkpoint::Checkpoint;
-pub use context_size::ContextSize;
+pub(crate) use context_size::estimate;
+pub use context_size::{ContextSize, estimate_data};
 pub use inbox::Inbox;
 pub use settings::{Modes, Plan, Title, Todo};
 pub use spending::{Spending, Spent};

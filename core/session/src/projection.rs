@@ -23,7 +23,7 @@ pub struct Projection {
 pub enum Message<'a> {
     /// The system prompt.
     System(&'a SystemMessage),
-    /// A person's input or injected context.
+    /// A person's input, injected context, or what a compaction asks.
     User(&'a UserMessage),
     /// Tools that came or went.
     Developer(&'a DeveloperMessage),
@@ -31,6 +31,14 @@ pub enum Message<'a> {
     Assistant(&'a AssistantMessage),
     /// The result of a tool call.
     ToolResult(&'a ToolResult),
+}
+
+impl Message<'_> {
+    /// About how many tokens the message is. [`crate::ContextSize::percent`] says how right such
+    /// estimates were so far.
+    pub fn tokens(&self) -> u64 {
+        crate::fold::estimate(*self)
+    }
 }
 
 impl Projection {
@@ -58,6 +66,7 @@ impl Projection {
                 EventData::DeveloperMessage(message) => Message::Developer(message),
                 EventData::AssistantMessage(message) => Message::Assistant(message),
                 EventData::ToolResult(message) => Message::ToolResult(message),
+                EventData::CompactionStart(start) => Message::User(start.instruction.as_ref()?),
                 _ => return None,
             };
             Some((event.seq, message))

@@ -38,8 +38,9 @@ pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
         let reason = if forked { TurnEndReason::Forked } else { TurnEndReason::Interrupted };
         drafts.push(Draft::new(TurnEnd { turn: state.turns.turn, reason }));
     }
-    if state.compacting {
-        drafts.push(Draft::new(CompactionEnd { outcome: CompactionOutcome::Interrupted }));
+    if state.compacting.is_some() {
+        let outcome = CompactionOutcome::Interrupted;
+        drafts.push(Draft::new(CompactionEnd { outcome, usage: None }));
     }
     let ended = |id| Draft::new(JobEnded { id, outcome: JobOutcome::Lost });
     drafts.extend(state.jobs.iter().map(|job| ended(job.id.clone())));

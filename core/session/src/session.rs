@@ -14,7 +14,7 @@ use crate::projection::Projection;
 use crate::repair;
 use crate::state::SessionState;
 use crate::surface::{Plan, Surface};
-use crate::vocabulary::{EventData, LogGap};
+use crate::vocabulary::{CompactionStart, EventData, LogGap};
 
 /// An append that was refused; the log is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -178,6 +178,25 @@ impl Session {
     /// any length, and so does the append after it.
     pub fn projection(&self) -> Projection {
         self.surface.projection(Arc::clone(&self.state.offloaded))
+    }
+
+    /// The messages on the surface without those that the open compaction omits, and behind them
+    /// what it asks the model. `None` when none is open that asks something.
+    pub fn instructed(&self) -> Option<Projection> {
+        let (event, start) = self.open_compaction()?;
+        start.instruction.as_ref()?;
+        let surface = self.surface.without(start.omits).followed_by(Arc::clone(event));
+        Some(surface.projection(Arc::clone(&self.state.offloaded)))
+    }
+
+    /// The compaction that is open.
+    pub fn open_compaction(&self) -> Option<(&Arc<Event>, &CompactionStart)> {
+        let at = self.log.binary_search_by_key(&self.state.compacting?, |event| event.seq).ok()?;
+        let event = self.log.get(at)?;
+        match &event.data {
+            EventData::CompactionStart(start) => Some((event, start)),
+            _ => None,
+        }
     }
 
     /// What must be appended so that the log is at rest, in this order: `log/gap` for events that

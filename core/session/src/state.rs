@@ -57,8 +57,11 @@ pub struct SessionState {
     /// The repeated try that was planned and has not begun, where nothing but the end of the
     /// process kept it from it. From `llm/retry`.
     pub planned_retry: Option<PlannedRetry>,
-    /// Whether a compaction has begun and not ended. From `compaction/start` and `compaction/end`.
-    pub compacting: bool,
+    /// Where the compaction began that has not ended. From `compaction/start` and `compaction/end`.
+    pub compacting: Option<Seq>,
+    /// Whether a compaction has changed what stands on the surface since the last `request/header`,
+    /// so that the next request begins a series.
+    pub shortened: bool,
     /// The jobs that run, oldest first. From `job/started` and `job/ended`.
     pub jobs: Vec<JobStarted>,
     /// The files that the agent has seen, and the hash of what each one held then. From
@@ -141,6 +144,7 @@ impl SessionState {
         self.plan.apply(event);
         self.todo.apply(event);
         self.plan_retry(event);
+        self.shorten(event);
         match &event.data {
             EventData::TurnStart(_) => {
                 self.cut_by_fork = false;
@@ -172,8 +176,6 @@ impl SessionState {
             EventData::ImageOffload(offload) => {
                 Arc::make_mut(&mut self.offloaded).extend(&offload.messages);
             }
-            EventData::CompactionStart(_) => self.compacting = true,
-            EventData::CompactionEnd(_) => self.compacting = false,
             EventData::JobStarted(job) => self.jobs.push(job.clone()),
             EventData::JobEnded(ended) => self.jobs.retain(|job| job.id != ended.id),
             EventData::FileObserved(seen) => self.saw(seen),
@@ -187,6 +189,8 @@ impl SessionState {
             EventData::SystemMessage(_)
             | EventData::UserMessage(_)
             | EventData::DeveloperMessage(_)
+            | EventData::CompactionStart(_)
+            | EventData::CompactionEnd(_)
             | EventData::StepStart(_)
             | EventData::ToolResult(_)
             | EventData::ApprovalAsked(_)
@@ -211,6 +215,17 @@ impl SessionState {
         self.series_broken = true;
         self.partial = None;
         self.planned_retry = None;
+    }
+
+    /// Follows compactions, and what they have done to the surface.
+    fn shorten(&mut self, event: &Event) {
+        match (&event.data, &event.surface) {
+            (EventData::CompactionStart(_), _) => self.compacting = Some(event.seq),
+            (EventData::CompactionEnd(_), _) => self.compacting = None,
+            (EventData::RequestHeader(_), _) => self.shortened = false,
+            (_, Some(SurfaceOp::Replace { .. })) => self.shortened |= self.compacting.is_some(),
+            _ => {}
+        }
     }
 
     fn saw(&mut self, file: &FileObserved) {

@@ -15,7 +15,7 @@ use crate::id::{Seq, ToolCallId};
 use crate::nodes::Nodes;
 use crate::projection::Projection;
 use crate::session::AppendError;
-use crate::vocabulary::{AssistantMessage, EventData, ToolResult};
+use crate::vocabulary::{AssistantMessage, EventData, Span, ToolResult};
 
 /// The nodes are shared with projections: taking one copies nothing.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,28 @@ impl Surface {
     /// The messages now.
     pub(crate) fn projection(&self, offloaded: Arc<BTreeSet<Seq>>) -> Projection {
         Projection::new(self.nodes.clone(), offloaded)
+    }
+
+    /// The surface without these nodes.
+    pub(crate) fn without(&self, omitted: Option<Span>) -> Self {
+        let Some(Span { first, last }) = omitted else { return self.clone() };
+        let (Some(start), Some(end)) = (self.position(first), self.position(last)) else {
+            return self.clone();
+        };
+        let mut nodes = Nodes::default();
+        let stays = |(index, _): &(usize, _)| !(start..=end).contains(index);
+        self.nodes
+            .iter()
+            .enumerate()
+            .filter(stays)
+            .for_each(|(_, node)| nodes.push(Arc::clone(node)));
+        Self { nodes }
+    }
+
+    /// The surface with one more node, whatever it is.
+    pub(crate) fn followed_by(mut self, event: Arc<Event>) -> Self {
+        self.nodes.push(event);
+        self
     }
 
     /// Checks what an event would do to the surface.

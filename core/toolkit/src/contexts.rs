@@ -12,6 +12,7 @@ mod signature;
 use std::sync::Arc;
 
 use bridle_agent::ContextSource;
+pub(crate) use bridle_agent::wrapped as wrap;
 use bridle_compose::{ActivateError, Setup};
 
 pub(crate) use changes::FileChangesPlugin;
@@ -24,13 +25,6 @@ pub(crate) use signature::Signature;
 pub(crate) fn add(setup: &Setup, source: impl ContextSource) -> Result<(), ActivateError> {
     let source: Arc<dyn ContextSource> = Arc::new(source);
     Ok(setup.add(source.name(), Arc::clone(&source))?)
-}
-
-pub(crate) fn wrap(source: &str, text: &str) -> String {
-    let source = source.replace(['"', '<', '>', '\n'], "_");
-    let text = text.replace("</context", "<\\/context");
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    format!("<context source=\"{source}\">\n{text}{end}</context>")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::{Error, RequestCancellation};
 use bridle_agent::{
-    AgentHandle, AgentStatus, AgentUpdate, Meter, Mode, NoticeLevel, Shows, UpdateReceiver,
+    AgentHandle, AgentStatus, AgentUpdate, Fill, Meter, Mode, NoticeLevel, Shows, UpdateReceiver,
     update_queue,
 };
 use bridle_compose::EffectFailure;
@@ -253,6 +253,7 @@ impl Live {
             cwd,
             chosen,
             meter,
+            fill: Fill::default(),
             updates,
             questions,
             pieces: Pieces::new(Arc::clone(&self.server.clock)),
@@ -336,8 +337,7 @@ pub(in crate::acp) async fn show(
         Ok((replay, pictures))
     })
     .await?;
-    let notices = link.client.notices;
-    let shown = |update| to_acp::replayed(update, notices, &pictures);
+    let shown = |update| to_acp::replayed(update, &link.client, &pictures);
     let sent = async {
         for update in replay.into_iter().flat_map(shown) {
             link.room().await;

@@ -57,7 +57,8 @@ fn only_the_last_turns_are_kept() {
     assert_eq!(kept(9), all);
 }
 
-/// What compaction put in the place of the first turn erases none of it.
+/// What compaction put in the place of the first turn erases none of it, and has its own place in
+/// what is exported.
 #[test]
 fn compaction_erases_nothing_that_was_shown() {
     let session = sample();

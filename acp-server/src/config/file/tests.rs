@@ -93,7 +93,7 @@ fn unknown_names_and_wrong_types_are_named_with_a_hint() {
             ! c.toml:2: `full_access` must be true or false; ignored
             ! c.toml:3: unknown mode `aks`, ignored; did you mean `ask`?
             ! c.toml:4: `model` must be a text in quotes; ignored
-            ! c.toml:5: unknown key `something`, ignored; known are model, thinking, fallback, mode, full_access, apply_patch, terminal, ca_file, budget, idle_timeout_s, permissions, sandbox, instructions, mcp, lsp, skills, sessions, models, providers
+            ! c.toml:5: unknown key `something`, ignored; known are model, thinking, fallback, mode, full_access, apply_patch, terminal, ca_file, budget, compaction, idle_timeout_s, permissions, sandbox, instructions, mcp, lsp, skills, sessions, models, providers
             ! c.toml:6: unknown provider `antropic`, ignored; did you mean `anthropic`?
             ! c.toml:9: unknown key `apikey`, ignored; did you mean `api_key`?
         "#]],

@@ -44,11 +44,8 @@ pub(super) fn currency(text: String) -> Result<Setting, String> {
 /// A limit of the budget: a number above 0, whole where it counts steps or tokens.
 pub(super) fn limit(key: &'static str, value: &DeValue<'_>) -> Result<Setting, String> {
     let is_decimal = key.ends_with("_minutes") || key.ends_with("_cost");
-    let whole = value
-        .as_integer()
-        .and_then(|digits| u64::from_str_radix(digits.as_str(), digits.radix()).ok());
     let decimal = value.as_float().and_then(|float| float.as_str().parse::<f64>().ok());
-    match (whole, decimal.filter(|_| is_decimal)) {
+    match (whole(value), decimal.filter(|_| is_decimal)) {
         (Some(number @ 1..), _) => Ok(Setting::Budget(key, number.into())),
         (_, Some(number)) if number.is_finite() && number > 0.0 => {
             Ok(Setting::Budget(key, number.into()))
@@ -56,6 +53,35 @@ pub(super) fn limit(key: &'static str, value: &DeValue<'_>) -> Result<Setting, S
         _ if is_decimal => Err(format!("`{key}` must be a number above 0; ignored")),
         _ => Err(format!("`{key}` must be a whole number from 1; ignored")),
     }
+}
+
+/// A value of `[compaction]`: a switch, a share of a window, or a number of tokens.
+pub(super) fn compaction(key: &'static str, value: &DeValue<'_>) -> Result<Setting, String> {
+    let set = |value: serde_json::Value| Ok(Setting::Compaction(key, value));
+    match key {
+        "auto" => match value.as_bool() {
+            Some(flag) => set(flag.into()),
+            None => Err("`auto` must be true or false; ignored".to_owned()),
+        },
+        "headroom" => match whole(value) {
+            Some(tokens @ 1..) => set(tokens.into()),
+            _ => Err("`headroom` must be a whole number of tokens from 1; ignored".to_owned()),
+        },
+        _ => {
+            let share = value.as_float().and_then(|float| float.as_str().parse::<f64>().ok());
+            match share {
+                Some(share) if share > 0.0 && share <= 1.0 => set(share.into()),
+                _ => Err(format!(
+                    "`{key}` must be a share of the window above 0.0 and at most 1.0; ignored"
+                )),
+            }
+        }
+    }
+}
+
+fn whole(value: &DeValue<'_>) -> Option<u64> {
+    let digits = value.as_integer()?;
+    u64::from_str_radix(digits.as_str(), digits.radix()).ok()
 }
 
 /// A command as a list: nothing is given to a shell.

@@ -126,6 +126,7 @@ impl Driver {
         let tools = self.assembly.specs.iter().map(|spec| &spec.name);
         match () {
             () if route != call.route() => Some("model-changed"),
+            () if self.recorder.session().state().shortened => Some("compacted"),
             () if self.recorder.session().state().series_broken => Some("damaged"),
             () if system_changed => Some("system-changed"),
             () if self.assembly.specs_changed || !tools.eq(&self.frame.tools) => {
@@ -163,15 +164,20 @@ impl Driver {
         (step != PrefixStep::Grown).then_some(miss)
     }
 
-    /// The request as the log has it now.
+    /// The request as the log has it now: for the next answer, or for the summary that an open
+    /// compaction asks for.
     pub(super) fn model_request(&self, level: Option<Effort>) -> ModelRequest {
-        ModelRequest::new(
-            self.recorder.session().projection(),
-            std::sync::Arc::clone(&self.assembly.specs),
-            level,
-            self.frame.since,
-        )
-        .with_cache(&self.frame.kept)
+        let session = self.recorder.session();
+        let (projection, since) = match session.instructed() {
+            None => (session.projection(), self.frame.since),
+            // Where a part is left out, no reasoning stands behind what it was made for.
+            Some(projection) => match session.open_compaction() {
+                Some((event, start)) if start.omits.is_some() => (projection, event.seq),
+                _ => (projection, self.frame.since),
+            },
+        };
+        let specs = std::sync::Arc::clone(&self.assembly.specs);
+        ModelRequest::new(projection, specs, level, since).with_cache(&self.frame.kept)
     }
 
     pub(super) fn begin_series(

@@ -64,7 +64,7 @@ impl Driver {
         Ok(StepStartInput { messages, changes })
     }
 
-    fn context_input(&self, step: StepNumber) -> ContextInput {
+    pub(super) fn context_input(&self, step: StepNumber) -> ContextInput {
         let observed = Arc::clone(&self.recorder.session().state().observed);
         ContextInput { turn: self.turn, step, mode: self.mode, observed }
     }

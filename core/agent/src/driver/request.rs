@@ -22,6 +22,9 @@ use crate::hooks::{OnRequest, OnStream, RequestInput, StreamInput};
 use crate::plant::Plant;
 use crate::update::{AgentUpdate, Meter, NoticeLevel, TurnOutcome};
 
+/// How often in a step a conversation is shortened because the provider finds it too long.
+const MAX_OVERFLOWS: u32 = 2;
+
 /// What a step's request came to.
 pub(super) enum Answer {
     /// An answer is on the log.
@@ -54,11 +57,16 @@ impl Driver {
     ) -> Result<Answer, Halt> {
         let mut was_empty = false;
         let mut was_silent = false;
+        let mut overflows = 0_u32;
         let mut attempt = self.take_up_retry(step, token).await?.unwrap_or(1);
         loop {
-            let (call, request) = self.prepare(step, attempt, input, token).await?;
+            let call = self.resolve(step, attempt, token).await?;
+            if self.relieve(&call, step, input, token).await? {
+                self.tell_again(step, input, token).await?;
+            }
+            let request = self.prepare(&call, attempt, input, token).await?;
             let retry = call.retry().clone();
-            let window = call.limits().window;
+            let limits = call.limits();
             let route = call.route().clone();
             let id = MessageId::new(format!("answer-{}-{step}-{attempt}", self.turn));
             let mut keeper = Keeper::new(step, id.clone(), route.clone(), self.recorder.now());
@@ -72,7 +80,7 @@ impl Driver {
                 }
                 Attempt::Answered(answer) => {
                     self.explain_refusal(step, attempt, &answer).await?;
-                    return self.settle(id, answer, route, window).await;
+                    return self.settle(id, answer, route, limits.window).await;
                 }
                 Attempt::Failed { failure, partial, .. }
                     if failure.code == FailureCode::Cancelled || token.is_cancelled() =>
@@ -84,6 +92,14 @@ impl Driver {
                     self.record_attempt(step, attempt, &failure, partial.usage())?;
                     if self.give_up_tool(&failure).await || self.give_up_images(&failure).await? {
                         attempt += 1;
+                        continue;
+                    }
+                    if failure.code == FailureCode::ContextOverflow
+                        && overflows < MAX_OVERFLOWS
+                        && self.recover(limits, step, &failure, token).await?
+                    {
+                        self.tell_again(step, input, token).await?;
+                        (overflows, attempt) = (overflows + 1, attempt + 1);
                         continue;
                     }
                     let is_silent = failure.code == FailureCode::Silent;
@@ -102,15 +118,13 @@ impl Driver {
         }
     }
 
-    /// Resolves the route, brings the frame onto the log, and makes it durable: what leaves the
-    /// process is on the disk first.
-    async fn prepare(
+    /// Resolves the route.
+    pub(super) async fn resolve(
         &mut self,
         step: StepNumber,
         attempt: u32,
-        input: &mut Vec<UserMessage>,
         token: &CancellationToken,
-    ) -> Result<(PreparedCall, ModelRequest), Halt> {
+    ) -> Result<PreparedCall, Halt> {
         let models = self.scope.get::<dyn ModelSource>().ok_or_else(no_models)?;
         let route = match &self.route {
             Some(route) => route.clone(),
@@ -119,12 +133,23 @@ impl Driver {
         let hooks = self.scope.hooks::<OnRequest>();
         let request = RequestInput { turn: self.turn, step, attempt, route };
         let preparing = hooks.run(request, async move |input| models.prepare(&input.route).await);
-        let call = self.unless_cancelled(preparing, token).await??;
-        let request = self.frame(&call, attempt, input)?;
-        let request = self.illustrated(&call, request, token).await?;
+        Ok(self.unless_cancelled(preparing, token).await??)
+    }
+
+    /// Brings the frame onto the log, and makes it durable: what leaves the process is on the disk
+    /// first.
+    async fn prepare(
+        &mut self,
+        call: &PreparedCall,
+        attempt: u32,
+        input: &mut Vec<UserMessage>,
+        token: &CancellationToken,
+    ) -> Result<ModelRequest, Halt> {
+        let request = self.frame(call, attempt, input)?;
+        let request = self.illustrated(call, request, token).await?;
         self.recorder.flush().await?;
-        self.tell_frame(&call).await;
-        Ok((call, request))
+        self.tell_frame(call).await;
+        Ok(request)
     }
 
     /// Sends the request once and shows what comes back.

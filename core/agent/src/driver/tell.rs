@@ -10,7 +10,9 @@ use crate::update::NoticeLevel;
 impl Driver {
     /// Tells about the frame of the request that goes out next.
     pub(super) async fn tell_frame(&mut self, call: &PreparedCall) {
-        if let Some(reason) = self.frame.take_began().filter(|reason| *reason != "start") {
+        // A compaction has told of itself.
+        let told = ["start", "compacted"];
+        if let Some(reason) = self.frame.take_began().filter(|reason| !told.contains(reason)) {
             self.tell_series(call, reason).await;
         }
         let level = call.level(self.effort);

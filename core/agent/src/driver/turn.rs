@@ -39,6 +39,7 @@ impl Driver {
         let Some(token) = self.control.begin_turn(id, epoch) else { return };
         let outcome = self.guarded_turn(&token).await;
         self.control.end_turn();
+        self.tell_fill().await;
         for prompt in std::mem::take(&mut self.awaited) {
             self.end(prompt, outcome.clone()).await;
         }
@@ -47,6 +48,7 @@ impl Driver {
     /// A turn whose every way out, a panic included, leaves the log at rest and durable.
     async fn guarded_turn(&mut self, token: &CancellationToken) -> TurnOutcome {
         self.turn = self.turn.next();
+        self.failed_summaries = 0;
         self.enter_step(StepNumber::default());
         let body = AssertUnwindSafe(self.turn_body(token)).catch_unwind().await;
         let reason = match body {
@@ -203,6 +205,10 @@ impl Driver {
         if matches!(stop, StopReason::MaxTokens | StopReason::ContextFull) {
             // The last call may be cut off in the middle of its arguments; none of them runs.
             self.refuse_cut_off_calls(calls, token).await?;
+            if stop == StopReason::ContextFull && self.automatic().is_some() {
+                self.go_on_in_a_shorter_conversation();
+                return Ok(None);
+            }
             return Ok(Some(TurnEndReason::MaxTokens));
         }
         if calls.is_empty() {
@@ -217,6 +223,18 @@ impl Driver {
                 Ok(Some(self.end_at_limit(&why).await))
             }
         }
+    }
+
+    /// The window is full: the next step shortens the conversation first, and goes on with this.
+    fn go_on_in_a_shorter_conversation(&mut self) {
+        self.window_was_full = true;
+        let text = "[Your last answer was cut off because the window was full. The conversation has \
+                    been shortened since; go on where you were.]";
+        self.inject(UserMessage {
+            id: MessageId::new(format!("window-{}-{}", self.turn, self.recorder.session().len())),
+            content: vec![Content::text(text)],
+            source: UserSource::Context { name: "window".to_owned() },
+        });
     }
 
     /// Ends a turn that would not end by itself, and says so.

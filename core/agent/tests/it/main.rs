@@ -9,6 +9,7 @@
 
 mod assembly;
 mod cancel;
+mod compaction;
 mod crashes;
 mod explorer;
 mod hooks;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    AgentHandle, AgentUpdate, Approver, Mode, PromptSection, Seated, SessionSeat, Tool, ToolStatus,
-    TurnOutcome, UpdateReceiver, update_queue,
+    AgentHandle, AgentUpdate, Approver, Compaction, Mode, PromptSection, Seated, SessionSeat, Tool,
+    ToolStatus, TurnOutcome, UpdateReceiver, update_queue,
 };
 use bridle_compose::{
     ActivateError, Clock, Duplicate, Plugin, Plugins, Row, Scope, Setup, TaskSet,
@@ -173,7 +173,11 @@ impl Rig {
 
     /// A stored session.
     pub(crate) async fn over(session: Session) -> Self {
-        let setting = Setting::default();
+        Self::over_with(session, Setting::default()).await
+    }
+
+    /// A stored session with these parts.
+    pub(crate) async fn over_with(session: Session, setting: Setting) -> Self {
         let writer = setting.store.create(session.header()).unwrap();
         for event in session.events() {
             writer.append(Arc::clone(event)).unwrap();
@@ -245,8 +249,9 @@ impl Rig {
             {
                 return (lines, outcome.clone());
             }
-            // Where pieces of an answer end matters to who joins them.
-            if !matches!(update, AgentUpdate::BlockEnded) {
+            // Where pieces of an answer end matters to who joins them, and what fills the context to
+            // who is asked for it.
+            if !matches!(update, AgentUpdate::BlockEnded | AgentUpdate::Fill(_)) {
                 lines.push(line(&update));
             }
         }
@@ -261,6 +266,11 @@ impl Rig {
     /// What the store keeps under this name.
     pub(crate) fn blob(&self, blob: &BlobRef) -> Vec<u8> {
         self.blobs.get(blob).unwrap()
+    }
+
+    /// What the store has of the session now, while its driver runs.
+    pub(crate) fn stored(&self) -> Session {
+        self.store.read(&self.id).unwrap().session
     }
 
     /// Closes the session's scope and reads its log back.
@@ -308,6 +318,8 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         AgentUpdate::ToolOutput { id, lines } => format!("output {id} {lines}"),
         AgentUpdate::ToolProgress { id, text } => format!("progress {id} {text}"),
         AgentUpdate::Usage(meter) => format!("usage {}/{}", meter.used, meter.window),
+        AgentUpdate::Fill(fill) => format!("fill {}", fill.total()),
+        AgentUpdate::Compaction(id, compaction) => format!("{id} {}", told(compaction)),
         AgentUpdate::Todo(items) => {
             let items = items.iter().map(|item| format!("{} {:?}", item.text, item.status));
             format!("todo {}", items.collect::<Vec<_>>().join(", "))
@@ -320,5 +332,17 @@ pub(crate) fn line(update: &AgentUpdate) -> String {
         AgentUpdate::Replay(replay) => format!("replay of {}", replay.len()),
         AgentUpdate::Joined { prompt } => format!("joined {prompt}"),
         AgentUpdate::TurnEnded { prompt, outcome } => format!("end {prompt} {outcome:?}"),
+    }
+}
+
+fn told(compaction: &Compaction) -> String {
+    match compaction {
+        Compaction::Began { tokens, window } => format!("began at {tokens}/{window}"),
+        Compaction::Done { before, after, summary } => {
+            let how = if summary.is_some() { "summarised" } else { "pruned" };
+            format!("{how} {before} -> {after}")
+        }
+        Compaction::Failed { message } => format!("failed: {message}"),
+        Compaction::Cancelled => "cancelled".to_owned(),
     }
 }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::Fold;
 use crate::content::{Block, Content};
 use crate::event::Event;
-use crate::vocabulary::{EventData, Usage};
+use crate::projection::Message;
+use crate::vocabulary::{CompactionEnd, CompactionOutcome, EventData, Usage};
 
 /// Tenths of a byte of prose in a token, at the least; and the margin on top of it.
 const PROSE: u64 = 35;
@@ -35,11 +36,15 @@ pub struct ContextSize {
     /// The sums from which the ratio follows: growth of the prompt as estimated and as counted.
     estimated: u64,
     counted: u64,
+    /// Whether `measured` is an estimate itself, because the context was shortened.
+    #[serde(default)]
+    rough: bool,
 }
 
 impl ContextSize {
     /// How many tokens the next request will have, as far as one can know. Where something on the
-    /// surface was replaced, this is an upper bound until the next answer.
+    /// surface was replaced and no compaction said how much is left, this is an upper bound until the
+    /// next answer.
     pub fn tokens(&self) -> u64 {
         self.measured.saturating_add(self.since.saturating_mul(self.percent()) / 100)
     }
@@ -64,7 +69,8 @@ impl ContextSize {
         }
         let prompt = usage.context().saturating_sub(usage.output);
         // The first request also holds the tools, which are not in the estimate.
-        if self.measured > 0 && prompt > self.measured && self.since > 0 {
+        let is_sound = self.measured > 0 && !std::mem::take(&mut self.rough);
+        if is_sound && prompt > self.measured && self.since > 0 {
             self.counted = self.counted.saturating_add(prompt - self.measured);
             self.estimated = self.estimated.saturating_add(self.since);
         }
@@ -74,21 +80,43 @@ impl ContextSize {
 
 impl Fold for ContextSize {
     const NAME: &'static str = "context-size";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, event: &Event) {
         let estimate = match &event.data {
             EventData::AssistantMessage(answer) => {
-                let blocks = answer.blocks.iter().map(|timed| block(&timed.block)).sum();
-                return self.answered(&answer.usage, blocks);
+                return self.answered(&answer.usage, estimate(Message::Assistant(answer)));
             }
-            EventData::SystemMessage(message) => prose(message.text.len()),
-            EventData::UserMessage(message) => message.content.iter().map(part).sum(),
-            EventData::ToolResult(result) => result.content.iter().map(output).sum(),
+            EventData::CompactionEnd(CompactionEnd {
+                outcome: CompactionOutcome::Compacted { tokens },
+                ..
+            }) => {
+                (self.measured, self.since, self.rough) = (*tokens, 0, true);
+                return;
+            }
+            EventData::SystemMessage(message) => estimate(Message::System(message)),
+            EventData::UserMessage(message) => estimate(Message::User(message)),
+            EventData::ToolResult(result) => estimate(Message::ToolResult(result)),
             _ => return,
         };
         self.since = self.since.saturating_add(estimate);
     }
+}
+
+/// About how many tokens a message is. [`ContextSize::percent`] says how right that was so far.
+pub(crate) fn estimate(message: Message<'_>) -> u64 {
+    match message {
+        Message::System(message) => prose(message.text.len()),
+        Message::User(message) => message.content.iter().map(part).sum(),
+        Message::Developer(_) => 0,
+        Message::Assistant(answer) => answer.blocks.iter().map(|timed| block(&timed.block)).sum(),
+        Message::ToolResult(result) => result.content.iter().map(output).sum(),
+    }
+}
+
+/// About how many tokens so many bytes of JSON, code or program output are.
+pub fn estimate_data(bytes: usize) -> u64 {
+    data(bytes)
 }
 
 fn prose(bytes: usize) -> u64 {

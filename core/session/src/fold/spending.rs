@@ -60,7 +60,7 @@ impl Spending {
 
 impl Fold for Spending {
     const NAME: &'static str = "spending";
-    const VERSION: u32 = 1;
+    const VERSION: u32 = 2;
 
     fn apply(&mut self, event: &Event) {
         if let Some(Charge { usage, money }) = self.till.charge(event) {

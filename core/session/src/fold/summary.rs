@@ -33,7 +33,7 @@ pub struct Summary {
 
 impl Fold for Summary {
     const NAME: &'static str = "summary";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn apply(&mut self, event: &Event) {
         self.title.apply(event);

@@ -8,15 +8,19 @@ use crate::id::Route;
 use crate::price::{Cost, Money, PriceList};
 use crate::vocabulary::{EventData, Usage};
 
-/// The tokens of all settled answers, and of failed requests where the provider counted them;
-/// inherited ones included.
+/// The tokens of all settled answers, of summaries, and of failed requests where the provider
+/// counted them; inherited ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageTotals {
     /// The last answer's.
     pub last: Option<Usage>,
     /// All of them.
     pub total: Usage,
-    /// Each route's, in the order of their first answers; failed requests are in none.
+    /// Of that, the requests for summaries.
+    #[serde(default)]
+    pub compaction: Usage,
+    /// Each route's, in the order of their first answers; failed requests and those for summaries
+    /// are in none.
     pub routes: Vec<RouteUsage>,
     /// What all of it cost, at the prices that were in force.
     #[serde(default)]
@@ -61,6 +65,7 @@ impl Till {
             }
             EventData::AssistantMessage(answer) => answer.usage,
             EventData::AssistantAttempt(attempt) => attempt.usage?,
+            EventData::CompactionEnd(end) => end.usage?,
             _ => return None,
         };
         if usage == Usage::default() {
@@ -73,12 +78,15 @@ impl Till {
 
 impl Fold for UsageTotals {
     const NAME: &'static str = "usage";
-    const VERSION: u32 = 2;
+    const VERSION: u32 = 3;
 
     fn apply(&mut self, event: &Event) {
         if let Some(Charge { usage, money }) = self.till.charge(event) {
             self.total = self.total.plus(usage);
             self.cost.add(money);
+            if matches!(event.data, EventData::CompactionEnd(_)) {
+                self.compaction = self.compaction.plus(usage);
+            }
         }
         let EventData::AssistantMessage(answer) = &event.data else { return };
         self.last = Some(answer.usage);

@@ -311,32 +311,28 @@ fn what_plugins_record_says_something() {
 
 #[test]
 fn compactions_and_jobs_begin_and_end_once() {
-    let start = || {
-        let trigger = CompactionTrigger::Overflow;
-        Draft::new(CompactionStart { trigger, instruction: "Summarise.".into() })
-    };
-    let end = || Draft::new(CompactionEnd { outcome: CompactionOutcome::Compacted });
+    let start = || Draft::new(compaction(CompactionTrigger::Overflow, "Summarise."));
+    let end = || Draft::new(compacted(1));
     let job =
         |id: &str, title: &str| Draft::new(JobStarted { id: JobId::new(id), title: title.into() });
     let ended = |id: &str| {
         let outcome = JobOutcome::Killed { signal: 9 };
         Draft::new(JobEnded { id: JobId::new(id), outcome })
     };
-    let wordless =
-        CompactionStart { trigger: CompactionTrigger::Pressure, instruction: String::new() };
+    let wordless = compaction(CompactionTrigger::Pressure, "");
     check(
         &session([start(), end(), job("j1", "make"), ended("j1")]),
         [end(), ended("j1"), Draft::new(wordless), job("j1", "a\nb"), job("j1", "")],
         &expect![[r#"
             compaction/end: no compaction is open
             job/ended: no such job is running
-            compaction/start: has no text
+            compaction/start: has no content
             job/started: is longer than one line
             job/started: has no text"#]],
     );
     let busy = session([start(), job("j1", "make"), job("j2", "make")]);
     let running: Vec<_> = busy.state().jobs.iter().map(|job| job.id.as_str()).collect();
-    assert!(busy.state().compacting);
+    assert_eq!(busy.state().compacting, Some(Seq(0)));
     assert_eq!(running, ["j1", "j2"]);
     check(
         &busy,

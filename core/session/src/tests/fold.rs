@@ -174,7 +174,7 @@ fn usage_is_counted_for_the_session_and_each_route() {
     let session = session([answer("a"), answer("b"), Draft::new(other)]);
     let usage = &session.state().summary.usage;
     assert_eq!(usage.last.unwrap().input, 100);
-    expect![[r#"{"last":{"input":100,"output":10,"cache_read":0,"cache_write":5},"total":{"input":106,"output":14,"cache_read":2,"cache_write":5},"routes":[{"route":{"provider":"demo","model":"scripted"},"answers":2,"usage":{"input":6,"output":4,"cache_read":2,"cache_write":0}},{"route":{"provider":"other","model":"model"},"answers":1,"usage":{"input":100,"output":10,"cache_read":0,"cache_write":5}}],"cost":{"unpriced":3},"till":{}}"#]]
+    expect![[r#"{"last":{"input":100,"output":10,"cache_read":0,"cache_write":5},"total":{"input":106,"output":14,"cache_read":2,"cache_write":5},"compaction":{"input":0,"output":0,"cache_read":0,"cache_write":0},"routes":[{"route":{"provider":"demo","model":"scripted"},"answers":2,"usage":{"input":6,"output":4,"cache_read":2,"cache_write":0}},{"route":{"provider":"other","model":"model"},"answers":1,"usage":{"input":100,"output":10,"cache_read":0,"cache_write":5}}],"cost":{"unpriced":3},"till":{}}"#]]
         .assert_eq(&serde_json::to_string(usage).unwrap());
 }
 

@@ -103,10 +103,7 @@ fn a_fork_at_rest_adds_its_boundary_only() {
 fn compactions_and_jobs_of_the_parent_are_not_the_forks() {
     let parent = session([
         turn_start(1),
-        Draft::new(CompactionStart {
-            trigger: CompactionTrigger::Pressure,
-            instruction: "Summarise.".into(),
-        }),
+        Draft::new(compaction(CompactionTrigger::Pressure, "Summarise.")),
         Draft::new(JobStarted { id: JobId::new("j1"), title: "make".into() }),
         user("u"),
     ]);

@@ -95,19 +95,13 @@ fn every_type_has_its_line() {
         ],
         ..user_message("x")
     };
-    let failed = CompactionOutcome::Failed { message: "m".into() };
     let done = TodoItem { text: "t".into(), status: TodoStatus::Completed };
-    let started =
-        CompactionStart { trigger: CompactionTrigger::Pressure, instruction: "Summarise.".into() };
     let events: Vec<EventData> = vec![
         blobs.into(),
         DeveloperMessage { added: vec!["a".into()], removed: vec!["b".into()] }.into(),
         SeedEnd { inherited: EventCount(u64::MAX) }.into(),
         SandboxMode { mode: "read-only".into() }.into(),
         PlanMode { active: true }.into(),
-        started.into(),
-        CompactionEnd { outcome: failed }.into(),
-        CompactionEnd { outcome: CompactionOutcome::Compacted }.into(),
         ImageOffload { messages: vec![Seq(1)] }.into(),
         TodoWrite { items: vec![done] }.into(),
         GoalChange { goal: None }.into(),
@@ -131,20 +125,12 @@ fn every_type_has_its_line() {
         .into(),
         FeedbackRecord { text: "good".into() }.into(),
     ];
-    let lines: Vec<_> = events
-        .into_iter()
-        .map(|data| through_a_line(&Event { seq: Seq(0), time: UnixMillis(0), ..event(data) }))
-        .map(|event| event.to_line().unwrap().replace(r#""seq":0,"time":0,"#, ""))
-        .collect();
     expect_test::expect![[r#"
         {"type":"user/message","data":{"id":"id of x","content":[{"type":"blob","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mime_type":"text/plain","preview":"p"},{"type":"image","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mime_type":"image/png"}],"source":{"kind":"human"}},"surface_op":"append"}
         {"type":"developer/message","data":{"added":["a"],"removed":["b"]},"surface_op":"append"}
         {"type":"session/seed-end","data":{"inherited":18446744073709551615}}
         {"type":"sandbox/mode","data":{"mode":"read-only"}}
         {"type":"plan/mode","data":{"active":true}}
-        {"type":"compaction/start","data":{"trigger":"pressure","instruction":"Summarise."}}
-        {"type":"compaction/end","data":{"outcome":{"kind":"failed","message":"m"}}}
-        {"type":"compaction/end","data":{"outcome":{"kind":"compacted"}}}
         {"type":"image/offload","data":{"messages":[1]}}
         {"type":"todo/write","data":{"items":[{"text":"t","status":"completed"}]}}
         {"type":"goal/change","data":{"goal":null}}
@@ -156,7 +142,38 @@ fn every_type_has_its_line() {
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"absent"}},"ignorable":true}
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"file","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mode":420},"left":"h"},"ignorable":true}
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"unkept","reason":"r"}},"ignorable":true}
-        {"type":"feedback/record","data":{"text":"good"},"ignorable":true}"#]].assert_eq(&lines.join("\n"));
+        {"type":"feedback/record","data":{"text":"good"},"ignorable":true}"#]].assert_eq(&lines_of(events));
+}
+
+fn lines_of(events: Vec<EventData>) -> String {
+    let lines: Vec<_> = events
+        .into_iter()
+        .map(|data| through_a_line(&Event { seq: Seq(0), time: UnixMillis(0), ..event(data) }))
+        .map(|event| event.to_line().unwrap().replace(r#""seq":0,"time":0,"#, ""))
+        .collect();
+    lines.join("\n")
+}
+
+#[test]
+fn compactions_have_their_lines() {
+    let omits = Some(Span { first: Seq(1), last: Seq(2) });
+    let started = || compaction(CompactionTrigger::Pressure, "Summarise.");
+    let failed = CompactionOutcome::Failed { message: "m".into() };
+    let usage = Some(Usage { input: 1, output: 2, ..Usage::default() });
+    let events: Vec<EventData> = vec![
+        CompactionStart { omits, ..started() }.into(),
+        CompactionStart { instruction: None, ..started() }.into(),
+        CompactionEnd { outcome: failed, usage: None }.into(),
+        CompactionEnd { usage, ..compacted(7) }.into(),
+        CompactionEnd { outcome: CompactionOutcome::Cancelled, usage: None }.into(),
+    ];
+    expect_test::expect![[r#"
+        {"type":"compaction/start","data":{"trigger":"pressure","tokens":9000,"instruction":{"id":"id of Summarise.","content":[{"type":"text","text":"Summarise."}],"source":{"kind":"context","name":"compaction"}},"omits":{"first":1,"last":2}}}
+        {"type":"compaction/start","data":{"trigger":"pressure","tokens":9000}}
+        {"type":"compaction/end","data":{"outcome":{"kind":"failed","message":"m"}}}
+        {"type":"compaction/end","data":{"outcome":{"kind":"compacted","tokens":7},"usage":{"input":1,"output":2,"cache_read":0,"cache_write":0}}}
+        {"type":"compaction/end","data":{"outcome":{"kind":"cancelled"}}}"#]]
+    .assert_eq(&lines_of(events));
 }
 
 #[test]

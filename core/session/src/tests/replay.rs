@@ -65,11 +65,8 @@ fn owned(session: &Session, kind: u8, number: u8, text: &str) -> Draft {
             Draft::new(TodoWrite { items: vec![item; usize::from(number % 3)] })
         }
         2 => Draft::new(PlanMode { active: even }),
-        3 if even => Draft::new(CompactionEnd { outcome: CompactionOutcome::Compacted }),
-        3 => {
-            let trigger = CompactionTrigger::Person;
-            Draft::new(CompactionStart { trigger, instruction: text })
-        }
+        3 if even => Draft::new(compacted(number.into())),
+        3 => Draft::new(compaction(CompactionTrigger::Person, &text)),
         4 => match state.jobs.first().filter(|_| even) {
             Some(job) => {
                 let outcome = JobOutcome::Exited { code: number.into() };

@@ -95,6 +95,18 @@ pub(crate) fn user_message(text: &str) -> UserMessage {
     }
 }
 
+/// A compaction that asks for a summary in these words.
+pub(crate) fn compaction(trigger: CompactionTrigger, text: &str) -> CompactionStart {
+    let source = UserSource::Context { name: "compaction".into() };
+    let instruction = Some(UserMessage { source, ..user_message(text) });
+    CompactionStart { trigger, tokens: 9_000, instruction, omits: None }
+}
+
+/// The end of a compaction that has left so many tokens.
+pub(crate) fn compacted(tokens: u64) -> CompactionEnd {
+    CompactionEnd { outcome: CompactionOutcome::Compacted { tokens }, usage: None }
+}
+
 pub(crate) fn user(text: &str) -> Draft {
     Draft::new(user_message(text))
 }

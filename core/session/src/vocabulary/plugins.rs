@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::Seq;
+use crate::vocabulary::{Usage, UserMessage};
 
 /// The session has a (new) title.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,8 +59,24 @@ pub struct GoalChange {
 pub struct CompactionStart {
     /// Why now.
     pub trigger: CompactionTrigger,
-    /// What the summary request says at its end, besides the conversation: a model reads it.
-    pub instruction: String,
+    /// The size of the context before it, in tokens.
+    pub tokens: u64,
+    /// What the summary request says behind the conversation: a model reads it. `None` when no
+    /// model is asked, because leaving out parts of old results is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<UserMessage>,
+    /// What of the conversation the summary request leaves out, because all of it is too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub omits: Option<Span>,
+}
+
+/// A run of nodes of a surface, both ends inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span {
+    /// The first one.
+    pub first: Seq,
+    /// The last one.
+    pub last: Seq,
 }
 
 /// Why a compaction began.
@@ -79,6 +96,9 @@ pub enum CompactionTrigger {
 pub struct CompactionEnd {
     /// How.
     pub outcome: CompactionOutcome,
+    /// What the summary request cost, where one was sent and the provider counted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// How a compaction ended.
@@ -86,12 +106,17 @@ pub struct CompactionEnd {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum CompactionOutcome {
     /// The surface is shorter.
-    Compacted,
+    Compacted {
+        /// The size of the context now, in tokens: an estimate until the next answer.
+        tokens: u64,
+    },
     /// The surface is as it was.
     Failed {
         /// Why, for a person.
         message: String,
     },
+    /// Somebody cancelled it.
+    Cancelled,
     /// It was broken off. Written by repair.
     Interrupted,
 }

@@ -1,7 +1,7 @@
 //! A session as plain Markdown: answers as the model wrote them, everything else quoted or fenced,
 //! so that no content can pass for the frame around it.
 
-use bridle_agent::{Call, Entry, NoticeLevel, Shown};
+use bridle_agent::{Call, Compaction, Entry, NoticeLevel, Shown};
 use bridle_session::{Block, Content, UserMessage};
 
 use super::super::diff::{self, Hunk};
@@ -57,6 +57,10 @@ fn entry(text: &mut String, entry: &Entry<'_>) {
         Shown::Context { name, message } => {
             text.push_str(&format!("\n*Bridle told the model ({}):*\n", inline(name)));
             parts(text, message);
+        }
+        Shown::Compacted(_, Compaction::Done { summary: Some(summary), .. }) => {
+            text.push_str("\n*What the model reads in the place of what stands above:*\n");
+            quote(text, summary);
         }
         Shown::Thought { text: thought, .. } => {
             text.push_str("\n*Reasoning:*\n");

@@ -125,15 +125,20 @@ fn edit(log: &mut Writing) -> Seq {
 }
 
 fn compact(log: &mut Writing, first: Seq, last: Seq) {
-    let instruction = "Summarise.".to_owned();
-    log.say(CompactionStart { trigger: CompactionTrigger::Person, instruction });
-    let context = UserSource::Context { name: "summary".into() };
+    let context = UserSource::Context { name: "compaction".into() };
+    log.say(CompactionStart {
+        trigger: CompactionTrigger::Person,
+        tokens: 900,
+        instruction: Some(user("i1", "Summarise.", context.clone())),
+        omits: None,
+    });
     let answer = Seq(last.0 - 4);
     log.draft(Draft {
         data: user("s1", "A summary", context).into(),
         surface: Some(SurfaceOp::Replace { first, last, covers: vec![first, answer, last] }),
     });
-    log.say(CompactionEnd { outcome: CompactionOutcome::Compacted });
+    let outcome = CompactionOutcome::Compacted { tokens: 90 };
+    log.say(CompactionEnd { outcome, usage: None });
 }
 
 fn unfinished(log: &mut Writing) {

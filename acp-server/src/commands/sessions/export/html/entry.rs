@@ -1,6 +1,6 @@
 //! What a person saw, one element each.
 
-use bridle_agent::{Entry, NoticeLevel, Shown};
+use bridle_agent::{Compaction, Entry, NoticeLevel, Shown};
 use bridle_session::{AssistantPartial, Block, Content, UserMessage};
 
 use super::super::super::report::Report;
@@ -18,6 +18,13 @@ pub(super) fn write(html: &mut Html<'_>, report: &Report<'_>, entry: &Entry<'_>)
             html.raw("</summary>");
             said(html, "told", message);
             html.raw("</details>");
+        }
+        Shown::Compacted(_, Compaction::Done { summary: Some(summary), .. }) => {
+            html.raw(
+                "<details class=\"context\"><summary>What the model reads in the place of what ",
+            );
+            html.raw("stands above</summary><div class=\"prose\">");
+            html.prose(summary).raw("</div></details>");
         }
         Shown::Thought { text, took, .. } => {
             html.raw("<details class=\"thought\"><summary>Reasoning <span class=\"took\">");

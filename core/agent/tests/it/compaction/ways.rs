@@ -1,0 +1,229 @@
+//! Every way in which it can fail leaves the conversation as it was, says so, and comes to an end.
+
+use super::*;
+
+fn ends(session: &Session) -> Vec<String> {
+    let end = |event: &std::sync::Arc<bridle_session::Event>| match &event.data {
+        EventData::CompactionEnd(end) => {
+            let outcome = serde_json::to_value(&end.outcome).unwrap();
+            Some(outcome["kind"].as_str().unwrap().to_owned())
+        }
+        _ => None,
+    };
+    session.events().iter().filter_map(end).collect()
+}
+
+/// The surface of a conversation with these three prompts that nothing was taken from.
+const WHOLE: [&str; 9] =
+    ["system", "user", "assistant", "user", "assistant", "user", "assistant", "user", "assistant"];
+
+async fn goes_on_whole(mut rig: Rig, tries: usize, why: &str) {
+    rig.model.push(answer(790, "Done."));
+    let (lines, outcome) = rig.run("fourth").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn, "{lines:?}");
+    let told = told(&lines).join("\n");
+    assert_eq!(told.matches("failed: ").count(), tries, "{told}");
+    assert!(told.contains(why), "{told}");
+    let session = rig.log().await;
+    assert_eq!(ends(&session), vec!["failed"; tries]);
+    assert_eq!(surface(&session), WHOLE);
+    let log = kinds(&session);
+    assert_eq!(log.iter().filter(|kind| kind.starts_with("request/header")).count(), 1, "{log:#?}");
+}
+
+#[tokio::test]
+async fn a_provider_that_fails_twice() {
+    let rig = nearly_full().await;
+    for _ in 0..2 {
+        rig.model.push(vec![Play::Fail(failure(FailureCode::Server))]);
+    }
+    goes_on_whole(rig, 2, "scripted server").await;
+}
+
+#[tokio::test]
+async fn a_provider_that_refuses_the_key_is_asked_once() {
+    let rig = nearly_full().await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::Auth))]);
+    goes_on_whole(rig, 1, "scripted auth").await;
+}
+
+/// B115: a summary as long as what it stands for helps nobody, and is not asked for without end.
+#[tokio::test]
+async fn summaries_that_are_as_long_as_the_conversation() {
+    let rig = nearly_full().await;
+    for _ in 0..2 {
+        rig.model.push(answer(800, &"z".repeat(4 * LONG)));
+    }
+    goes_on_whole(rig, 2, "hardly shorter").await;
+}
+
+#[tokio::test]
+async fn summaries_without_a_word() {
+    let rig = nearly_full().await;
+    rig.model.push(answer(800, "  "));
+    rig.model.push(calls(&[("c1", "look", "{}")]));
+    goes_on_whole(rig, 2, "tools were called in its place").await;
+}
+
+#[tokio::test]
+async fn summaries_that_are_cut_off() {
+    let rig = nearly_full().await;
+    for _ in 0..2 {
+        let mut cut = answer(800, "Half a summ");
+        cut.pop();
+        cut.push(Play::Chunk(Chunk::Stop(StopReason::MaxTokens)));
+        rig.model.push(cut);
+    }
+    goes_on_whole(rig, 2, "cut off").await;
+}
+
+#[tokio::test]
+async fn an_adapter_that_panics() {
+    let rig = nearly_full().await;
+    for _ in 0..2 {
+        rig.model.push(vec![Play::Panic]);
+    }
+    goes_on_whole(rig, 2, "failed inside Bridle").await;
+}
+
+#[tokio::test]
+async fn a_second_try_that_succeeds_says_what_was_wrong() {
+    let mut rig = nearly_full().await;
+    rig.model.push(answer(800, &"z".repeat(4 * LONG)));
+    rig.model.push(answer(800, "Short notes."));
+    rig.model.push(answer(200, "Done."));
+    rig.run("fourth").await;
+    let requests = rig.model.requests();
+    let again = &requests[requests.len() - 2];
+    assert!(again.contains("This was asked before, and the summary was of no use"), "{again}");
+    assert!(last(&rig).contains("Short notes."));
+    assert_eq!(ends(&rig.log().await), ["failed", "compacted"]);
+}
+
+#[tokio::test]
+async fn a_cancel_while_it_is_written_leaves_everything_as_it_was() {
+    let mut rig = nearly_full().await;
+    let reached = Arc::new(tokio::sync::Notify::new());
+    rig.model.push(vec![Play::Hang(Arc::clone(&reached))]);
+    rig.prompt("fourth");
+    reached.notified().await;
+    rig.agent.cancel();
+    let (lines, outcome) = rig.until_end("fourth").await;
+    assert_eq!(outcome, TurnOutcome::Cancelled);
+    assert!(told(&lines)[1].ends_with("cancelled"), "{lines:?}");
+    let session = rig.log().await;
+    assert_eq!(ends(&session), ["cancelled"]);
+    assert!(session.repair().is_empty(), "the log is at rest");
+    assert_eq!(surface(&session), WHOLE[..7]);
+}
+
+#[tokio::test]
+async fn a_cancel_of_one_that_a_person_asked_for() {
+    let mut rig = nearly_full().await;
+    let reached = Arc::new(tokio::sync::Notify::new());
+    rig.model.push(vec![Play::Hang(Arc::clone(&reached))]);
+    rig.agent.compact(MessageId::new("c"), String::new()).unwrap();
+    reached.notified().await;
+    rig.agent.cancel();
+    assert_eq!(rig.until_end("c").await.1, TurnOutcome::Cancelled);
+    rig.model.push(answer(800, "Notes."));
+    rig.model.push(answer(200, "Done."));
+    assert_eq!(rig.run("on").await.1, TurnOutcome::EndTurn);
+    assert_eq!(ends(&rig.log().await), ["cancelled", "compacted"]);
+}
+
+/// One that a person asked for and that fails is a failure of what they asked for.
+#[tokio::test]
+async fn a_person_is_told_that_it_failed() {
+    let mut rig = nearly_full().await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::Billing))]);
+    rig.agent.compact(MessageId::new("c"), String::new()).unwrap();
+    let (_, outcome) = rig.until_end("c").await;
+    let TurnOutcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(failure.code, "billing");
+}
+
+/// A process that ends in the middle of it leaves a log that says so, and the conversation whole.
+#[tokio::test]
+async fn a_process_that_dies_in_the_middle() {
+    let rig = nearly_full().await;
+    let reached = Arc::new(tokio::sync::Notify::new());
+    rig.model.push(vec![Play::Hang(Arc::clone(&reached))]);
+    rig.prompt("fourth");
+    reached.notified().await;
+    let stored = rig.stored();
+    let mut rig = Rig::over_with(stored, setting(Vec::new())).await;
+    rig.model.push(answer(800, "Notes."));
+    rig.model.push(answer(200, "Done."));
+    assert_eq!(rig.run("fifth").await.1, TurnOutcome::EndTurn);
+    assert_eq!(ends(&rig.log().await), ["interrupted", "compacted"]);
+}
+
+/// The provider counts otherwise than expected: the request is shortened and sent again.
+#[tokio::test]
+async fn a_request_that_is_refused_as_too_long_is_sent_again_shorter() {
+    let mut rig = Rig::start(setting(Vec::new())).await;
+    for (word, input) in [("first", 150), ("second", 450)] {
+        rig.model.push(answer(input, &long("said")));
+        rig.run(&long(word)).await;
+    }
+    rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
+    rig.model.push(answer(300, "Notes."));
+    rig.model.push(answer(200, "Done."));
+    let (lines, outcome) = rig.run("third").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn, "{lines:?}");
+    assert!(told(&lines)[1].contains("summarised"), "{lines:?}");
+    let then = last(&rig);
+    assert!(then.contains("Notes.") && then.ends_with("user: third"), "{then}");
+}
+
+/// A summary request that is too long itself is made of the newest part.
+#[tokio::test]
+async fn a_summary_request_that_is_too_long_is_cut_to_fit() {
+    let mut rig = nearly_full().await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
+    rig.model.push(answer(500, "Notes of the newer part."));
+    rig.model.push(answer(200, "Done."));
+    rig.run(&long("fourth")).await;
+    let requests = rig.model.requests();
+    let cut = shortened(&requests[requests.len() - 2]);
+    assert!(!cut.contains("user: first"), "{cut}");
+    let then = last(&rig);
+    assert!(then.contains("the oldest part was too long to be read"), "{then}");
+    assert!(then.contains("- first x"), "what the person said is not lost with it: {then}");
+    let session = rig.log().await;
+    let omits = session.events().iter().filter_map(|event| match &event.data {
+        EventData::CompactionStart(start) => Some(start.omits.is_some()),
+        _ => None,
+    });
+    assert_eq!(omits.collect::<Vec<_>>(), [false, true], "and the log says so");
+}
+
+/// B115: nothing can be left out, so the turn ends with what fills the window, and soon.
+#[tokio::test]
+async fn a_prompt_that_is_too_long_for_the_window_ends_with_the_reason() {
+    let mut rig = Rig::start(setting(Vec::new())).await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
+    let (_, outcome) = rig.run(&"w".repeat(10 * LONG)).await;
+    let TurnOutcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(failure.code, "context-overflow");
+    assert!(failure.message.contains("nothing of it can be left out"), "{}", failure.message);
+    assert!(failure.message.contains("your messages 14"), "{}", failure.message);
+    assert_eq!(rig.model.requests().len(), 1);
+}
+
+/// A provider that finds everything too long is not asked without end.
+#[tokio::test]
+async fn a_provider_that_finds_everything_too_long() {
+    let mut rig = nearly_full().await;
+    for _ in 0..12 {
+        rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
+    }
+    let before = rig.model.requests().len();
+    let (_, outcome) = rig.run("fourth").await;
+    assert!(matches!(outcome, TurnOutcome::Failed(_)), "{outcome:?}");
+    let asked = rig.model.requests().len() - before;
+    assert!(asked <= 4, "{asked} requests");
+    let session = rig.log().await;
+    assert_eq!(surface(&session)[..8], WHOLE[..8]);
+}
