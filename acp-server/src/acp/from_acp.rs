@@ -20,6 +20,9 @@ use super::session::blocking;
 /// The most bytes of an image file. What a provider takes of them is for the request to say.
 const MAX_IMAGE: usize = 20 << 20;
 
+/// The most bytes of a text that a client embeds; more would leave no room for an answer.
+const MAX_TEXT: usize = 256 * 1024;
+
 /// Clients disagree on padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
@@ -86,12 +89,24 @@ fn part(method: &str, block: ContentBlock) -> Result<Part, Error> {
 fn resource_part(resource: EmbeddedResource) -> Part {
     let content = match resource.resource {
         EmbeddedResourceResource::TextResourceContents(text) => {
-            Content::Resource { uri: text.uri, mime_type: text.mime_type, text: text.text }
+            Content::Resource { uri: text.uri, mime_type: text.mime_type, text: clipped(text.text) }
         }
         EmbeddedResourceResource::BlobResourceContents(blob) => return blob_part(blob),
         _ => Content::text("[An embedded resource of an unknown kind was left out here.]"),
     };
     Part::Content(content)
+}
+
+/// A text, or its beginning with a note.
+fn clipped(mut text: String) -> String {
+    let cut = text.len() - text.floor_char_boundary(MAX_TEXT);
+    if cut > 0 {
+        text.truncate(text.len() - cut);
+        text.push_str(&format!(
+            "\n[Cut here: {cut} more bytes. Read it where it lies for the rest.]\n"
+        ));
+    }
+    text
 }
 
 fn blob_part(resource: BlobResourceContents) -> Part {
@@ -165,6 +180,23 @@ mod tests {
 
     fn gif() -> BlobRef {
         MemoryStore::new().put(GIF).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_embedded_text_is_cut_between_characters_and_says_so() {
+        let embedded = async |text: &str| {
+            let resource = json!({"uri": "file:///w/a", "text": text});
+            let content = read(json!([{"type": "resource", "resource": resource}])).await.unwrap();
+            let [Content::Resource { text, .. }] = content.as_slice() else { panic!("one part") };
+            text.clone()
+        };
+        let whole = "x".repeat(MAX_TEXT);
+        assert_eq!(embedded(&whole).await, whole);
+        let long = format!("x{}", "\u{e4}".repeat(MAX_TEXT));
+        let text = embedded(&long).await;
+        let (kept, note) = text.split_once("\n[Cut here: ").unwrap();
+        assert!(long.starts_with(kept) && kept.len() == MAX_TEXT - 1, "{}", kept.len());
+        assert!(note.starts_with(&format!("{} more bytes.", long.len() - kept.len())), "{note}");
     }
 
     #[tokio::test]
