@@ -23,10 +23,12 @@ mod refusal;
 mod request;
 mod retry;
 mod spill;
+mod summary;
 mod tell;
 mod turn;
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,7 @@ use bridle_session::{
     EventData, Failure, MessageId, ModelSelected, PermissionMode, Route, ThinkingSelected,
     ToolCallId,
 };
+use futures::FutureExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -320,7 +323,15 @@ impl Driver {
         let Some(token) = self.control.begin_turn(&id, epoch) else { return };
         self.inbox.remove(&id);
         self.control.enter(Phase::Maintenance);
-        let outcome = self.compact(focus, &token).await;
+        let compacted = AssertUnwindSafe(self.compact(focus, &token)).catch_unwind().await;
+        let outcome = compacted.unwrap_or_else(|_| {
+            tracing::error!("the compaction panicked");
+            TurnOutcome::Failed(internal("it failed inside Bridle; the session goes on"))
+        });
+        let outcome = match self.come_to_rest().await {
+            Ok(()) => outcome,
+            Err(error) => TurnOutcome::Failed(error.failure()),
+        };
         self.control.end_turn();
         self.end(id, outcome).await;
     }

@@ -38,10 +38,6 @@ pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
         let reason = if forked { TurnEndReason::Forked } else { TurnEndReason::Interrupted };
         drafts.push(Draft::new(TurnEnd { turn: state.turns.turn, reason }));
     }
-    if state.compacting.is_some() {
-        let outcome = CompactionOutcome::Interrupted;
-        drafts.push(Draft::new(CompactionEnd { outcome, usage: None }));
-    }
     let ended = |id| Draft::new(JobEnded { id, outcome: JobOutcome::Lost });
     drafts.extend(state.jobs.iter().map(|job| ended(job.id.clone())));
     drafts.extend(discarded(state).map(Draft::new));
@@ -53,6 +49,10 @@ pub(crate) fn settle(state: &SessionState) -> Vec<Draft> {
     let answer = state.partial.as_ref().and_then(interrupted).map(Draft::new);
     let results = state.open_calls.iter().map(|call| lost_result(call, state.cut_by_fork));
     let mut drafts: Vec<_> = answer.into_iter().chain(results.map(Draft::new)).collect();
+    if state.compacting.is_some() {
+        let outcome = CompactionOutcome::Interrupted;
+        drafts.push(Draft::new(CompactionEnd { outcome, usage: None }));
+    }
     if state.turns.step_open {
         drafts.push(Draft::new(StepEnd { turn: state.turns.turn, step: state.turns.step }));
     }

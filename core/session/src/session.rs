@@ -201,14 +201,15 @@ impl Session {
 
     /// What must be appended so that the log is at rest, in this order: `log/gap` for events that
     /// were found lost, what [`Session::settle`] says, `turn/end`, and the end of whatever else
-    /// was left open: a compaction, jobs, what a person has queued. Empty for a log at rest. Deterministic;
+    /// was left open: jobs, what a person has queued. Empty for a log at rest. Deterministic;
     /// append the drafts with [`Session::last_time`].
     pub fn repair(&self) -> Vec<Draft> {
         repair::repair(&self.state)
     }
 
     /// What must be appended so that the turn can end: an answer that was being streamed as an
-    /// interrupted one, results for calls without one in the model's order, `step/end`.
+    /// interrupted one, results for calls without one in the model's order, the end of a compaction,
+    /// `step/end`.
     pub fn settle(&self) -> Vec<Draft> {
         repair::settle(&self.state)
     }

@@ -14,8 +14,6 @@ pub(crate) struct Plan {
     pub(crate) covers: Vec<Seq>,
     /// Their size.
     pub(crate) tokens: u64,
-    /// The size of everything else on the surface.
-    pub(crate) rest: u64,
 }
 
 impl Plan {
@@ -30,9 +28,8 @@ impl Plan {
             return None;
         }
         let tokens = covered.iter().map(|node| node.tokens).sum();
-        let all: u64 = nodes.all.iter().map(|node| node.tokens).sum();
         let covers = covered.iter().map(|node| node.seq).collect();
-        Some(Self { covers, tokens, rest: all.saturating_sub(tokens) })
+        Some(Self { covers, tokens })
     }
 }
 

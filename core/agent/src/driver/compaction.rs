@@ -6,28 +6,23 @@
 //! one more message, so that it reads the provider's cache. Where leaving out parts of old results is
 //! enough, no model is asked. What fails leaves the surface as it was. Design: compaction.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bridle_model::{
-    Assembled, Assembler, Chunk, FailureCode, ModelFailure, ModelRequest, PreparedCall,
-    RouteLimits, StopReason,
-};
+use bridle_model::{FailureCode, ModelFailure, PreparedCall, RouteLimits};
 use bridle_session::{
-    Block, CompactionEnd, CompactionOutcome, CompactionStart, CompactionTrigger, Draft, Message,
+    CompactionEnd, CompactionOutcome, CompactionStart, CompactionTrigger, Draft, Message,
     MessageId, Span, StepNumber, SurfaceOp, Usage, UserMessage, UserSource,
 };
-use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::halt::Halt;
+use super::summary::useless;
 use crate::compaction::{
     Checkpoint, CompactionConfig, Fill, Plan, Pruned, Sizes, instruction, omission, prunable,
     text_of, tokens_of,
 };
-use crate::hooks::{OnStream, StreamInput};
 use crate::update::{AgentUpdate, Compaction, Meter, NoticeLevel, TurnOutcome};
 
 /// How often a summary is asked for in a turn before it is given up.
@@ -59,8 +54,9 @@ struct Job<'a> {
     focus: Option<&'a str>,
     step: StepNumber,
     sizes: Sizes,
-    /// What was wrong with the last try.
+    /// What was wrong with the last try, and whether it was that the request was too long.
     again: Option<String>,
+    is_too_long: bool,
 }
 
 /// What one try came to.
@@ -69,9 +65,6 @@ enum Tried {
     /// It failed. How long to wait before another try; `None` where none makes sense.
     Failed(ModelFailure, Option<Duration>),
 }
-
-/// What came of a request for a summary, and what it cost.
-type Summarised = (Result<Assembled, ModelFailure>, Option<Usage>);
 
 impl Driver {
     /// Shortens the conversation before a request on `call`'s route that would be too large with
@@ -98,7 +91,7 @@ impl Driver {
             return Ok(false);
         }
         let trigger = CompactionTrigger::Pressure;
-        let job = Job { trigger, focus: None, step, sizes, again: None };
+        let job = Job { trigger, focus: None, step, sizes, again: None, is_too_long: false };
         // What could not be shortened may still fit.
         Ok(matches!(self.shorten(job, token).await?, Shortened::Yes))
     }
@@ -118,7 +111,7 @@ impl Driver {
         let sizes = self.automatic().and_then(|config| config.sizes(limits)?.ok());
         let Some(sizes) = sizes else { return Ok(false) };
         let trigger = CompactionTrigger::Overflow;
-        let job = || Job { trigger, focus: None, step, sizes, again: None };
+        let job = || Job { trigger, focus: None, step, sizes, again: None, is_too_long: false };
         let why = match self.shorten(job(), token).await? {
             Shortened::Yes => return Ok(true),
             _ if self.prune_all(&job()).await? => return Ok(true),
@@ -141,13 +134,10 @@ impl Driver {
 
     /// Shortens the conversation because a person asks, between the turns.
     pub(super) async fn compact(&mut self, focus: &str, token: &CancellationToken) -> TurnOutcome {
-        let ended = self.compact_between_turns(focus, token).await;
-        let flushed = self.recorder.flush().await;
-        match (ended, flushed) {
-            (Err(Halt::Cancelled), _) => TurnOutcome::Cancelled,
-            (Err(Halt::Failed(failure)), _) => TurnOutcome::Failed(failure),
-            (Ok(()), Err(error)) => TurnOutcome::Failed(error.failure()),
-            (Ok(()), Ok(())) => TurnOutcome::EndTurn,
+        match self.compact_between_turns(focus, token).await {
+            Ok(()) => TurnOutcome::EndTurn,
+            Err(Halt::Cancelled) => TurnOutcome::Cancelled,
+            Err(Halt::Failed(failure)) => TurnOutcome::Failed(failure),
         }
     }
 
@@ -172,7 +162,7 @@ impl Driver {
         sizes.tail = sizes.tail.min(used.saturating_mul(sizes.tail) / sizes.trigger.max(1));
         let focus = Some(focus.trim()).filter(|focus| !focus.is_empty());
         let trigger = CompactionTrigger::Person;
-        let job = Job { trigger, focus, step, sizes, again: None };
+        let job = Job { trigger, focus, step, sizes, again: None, is_too_long: false };
         match self.shorten(job, token).await? {
             Shortened::Yes => Ok(()),
             Shortened::Nothing => {
@@ -212,6 +202,7 @@ impl Driver {
                         self.unless_cancelled(wait, token).await?;
                     }
                     job.again = Some(failure.message.clone());
+                    job.is_too_long = failure.code == FailureCode::ContextOverflow;
                     last = failure;
                 }
             }
@@ -238,7 +229,7 @@ impl Driver {
     ) -> Result<Tried, Halt> {
         let pruned = prunable(&self.recorder.session().projection(), &plan.covers);
         let saved: u64 = pruned.iter().map(|pruned| pruned.saved).sum();
-        let left = self.size_without(&plan, saved);
+        let left = self.size_without(saved);
         let is_roomy = left <= job.sizes.trigger.saturating_mul(ROOMY) / 100;
         if job.trigger != CompactionTrigger::Person && saved > 0 && is_roomy {
             self.prune(job, pruned, left).await?;
@@ -261,15 +252,12 @@ impl Driver {
             }
         };
         let failure = match answer {
-            Ok(answer) => match summary_of(&answer) {
-                Ok(summary) => {
-                    match self.replace(job, &plan, &summary, omits.is_some(), usage).await? {
-                        Ok(()) => return Ok(Tried::Done),
-                        Err(why) => useless(why),
-                    }
+            Ok(summary) => {
+                match self.replace(job, &plan, &summary, omits.is_some(), usage).await? {
+                    Ok(()) => return Ok(Tried::Done),
+                    Err(why) => useless(why),
                 }
-                Err(why) => useless(why),
-            },
+            }
             Err(failure) => failure,
         };
         if failure.code == FailureCode::Cancelled || token.is_cancelled() {
@@ -289,7 +277,7 @@ impl Driver {
     fn omitted(&self, job: &Job<'_>) -> Option<Span> {
         let room = match job.trigger {
             CompactionTrigger::Overflow => job.sizes.trigger / 2,
-            _ if job.again.is_some() => job.sizes.trigger,
+            _ if job.is_too_long => job.sizes.trigger,
             _ => return None,
         };
         let surface = self.recorder.session().projection();
@@ -319,7 +307,7 @@ impl Driver {
         if size.saturating_mul(100) > plan.tokens.saturating_mul(WORTHWHILE) {
             return Ok(Err("it is hardly shorter than what it stands for"));
         }
-        let tokens = self.size_without(plan, plan.tokens.saturating_sub(size));
+        let tokens = self.size_without(plan.tokens.saturating_sub(size));
         let (Some(first), Some(last)) = (plan.covers.first(), plan.covers.last()) else {
             return Ok(Err("there is nothing to replace"));
         };
@@ -350,9 +338,7 @@ impl Driver {
             return Ok(false);
         }
         let saved = pruned.iter().map(|pruned| pruned.saved).sum();
-        let rest = surface.messages().map(|message| message.tokens()).sum();
-        let plan = Plan { covers: all, tokens: 0, rest };
-        let left = self.size_without(&plan, saved);
+        let left = self.size_without(saved);
         self.prune(job, pruned, left).await?;
         Ok(true)
     }
@@ -392,58 +378,14 @@ impl Driver {
         Ok(())
     }
 
-    /// Sends the request for the summary that the open compaction asks for.
-    async fn summarise(
-        &mut self,
-        call: PreparedCall,
-        token: &CancellationToken,
-    ) -> Result<Summarised, Halt> {
-        let request = self.model_request(call.level(self.effort));
-        let request = self.illustrated(&call, request, token).await?;
-        let mut assembler = Assembler::new();
-        let ended = self.listen(call, request, &mut assembler, token).await;
-        let usage = Some(assembler.usage()).filter(|usage| *usage != Usage::default());
-        Ok((ended.map(|()| assembler.finish()), usage))
-    }
-
-    /// Takes in an answer that nobody is shown while it comes.
-    async fn listen(
-        &mut self,
-        call: PreparedCall,
-        request: ModelRequest,
-        assembler: &mut Assembler,
-        token: &CancellationToken,
-    ) -> Result<(), ModelFailure> {
-        let hooks = self.scope.hooks::<OnStream>();
-        let input = StreamInput { call, request, token: token.child_token() };
-        let opening = hooks.run(input, async |input| input.call.stream(input.request, input.token));
-        let cancelled = |_| ModelFailure::cancelled();
-        let mut chunks = self.unless_cancelled(opening, token).await.map_err(cancelled)?;
-        loop {
-            let next = AssertUnwindSafe(chunks.next()).catch_unwind();
-            match self.unless_cancelled(next, token).await.map_err(cancelled)? {
-                Ok(Some(Ok(chunk))) => {
-                    assembler.push(&chunk, self.recorder.now());
-                    if matches!(chunk, Chunk::Stop(_)) {
-                        return Ok(());
-                    }
-                }
-                Ok(Some(Err(failure))) => return Err(failure),
-                Ok(None) => return Err(broken("the summary ended without an end mark")),
-                Err(_) => {
-                    tracing::error!("the model adapter panicked");
-                    return Err(broken("the model adapter failed inside Bridle"));
-                }
-            }
-        }
-    }
-
-    /// The size of the context in tokens when so much of the plan's part is gone: the counted size,
-    /// in the proportion of the estimates.
-    fn size_without(&self, plan: &Plan, gone: u64) -> u64 {
-        let tools = tokens_of(&self.assembly.specs);
-        let all = plan.tokens.saturating_add(plan.rest).saturating_add(tools).max(1);
-        let size = self.recorder.session().state().context_size.tokens();
+    /// The size of the context in tokens when so much of its estimate is gone: the counted size, in
+    /// the proportion of the estimates.
+    fn size_without(&self, gone: u64) -> u64 {
+        let session = self.recorder.session();
+        let surface = session.projection();
+        let all: u64 = surface.messages().map(|message| message.tokens()).sum();
+        let all = all.saturating_add(tokens_of(&self.assembly.specs)).max(1);
+        let size = session.state().context_size.tokens();
         size.saturating_mul(all.saturating_sub(gone)) / all
     }
 
@@ -485,38 +427,12 @@ fn same_source(one: &UserMessage, other: &UserMessage) -> bool {
     matches!(&one.source, UserSource::Context { .. }) && one.source == other.source
 }
 
-/// The text of a summary, or why the answer holds none.
-fn summary_of(answer: &Assembled) -> Result<String, &'static str> {
-    if matches!(answer.stop, Some(StopReason::MaxTokens | StopReason::ContextFull)) {
-        return Err("it was cut off because it was too long");
-    }
-    if answer.stop == Some(StopReason::Refusal) {
-        return Err("the model refused to write it");
-    }
-    let texts = answer.blocks.iter().filter_map(|timed| match &timed.block {
-        Block::Text { text } => Some(text.trim()),
-        _ => None,
-    });
-    let text = texts.collect::<Vec<_>>().join("\n\n");
-    match text.trim() {
-        "" if answer.blocks.iter().any(|timed| matches!(timed.block, Block::ToolCall { .. })) => {
-            Err("tools were called in its place")
-        }
-        "" => Err("it was empty"),
-        text => Ok(text.to_owned()),
-    }
-}
-
 /// How a compaction ends that was stopped on its way.
 fn broken_off(halt: &Halt) -> CompactionOutcome {
     match halt {
         Halt::Cancelled => CompactionOutcome::Cancelled,
         Halt::Failed(failure) => CompactionOutcome::Failed { message: failure.message.clone() },
     }
-}
-
-fn useless(why: &str) -> ModelFailure {
-    broken(&format!("the summary was of no use: {why}"))
 }
 
 fn uncorrected(tokens: u64, percent: u64) -> u64 {
@@ -526,8 +442,4 @@ fn uncorrected(tokens: u64, percent: u64) -> u64 {
 fn unfit(call: &PreparedCall, why: &str) -> ModelFailure {
     let message = format!("The conversation cannot be shortened for {}: {why}.", call.route());
     ModelFailure::new(FailureCode::InvalidRequest, message)
-}
-
-fn broken(message: &str) -> ModelFailure {
-    ModelFailure::new(FailureCode::MalformedResponse, message)
 }

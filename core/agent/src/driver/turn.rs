@@ -20,6 +20,7 @@ use crate::agent::Phase;
 use crate::guard::RepeatGuard;
 use crate::hooks::{PreStep, StepDecision, StepInput, StoppingTurn, TurnStopping};
 use crate::mailbox::Epoch;
+use crate::recorder::RecordError;
 use crate::update::{AgentUpdate, NoticeLevel, TurnOutcome};
 
 /// The most steps of a turn that no budget ends.
@@ -77,15 +78,23 @@ impl Driver {
     }
 
     /// Closes what the body left open, then the turn, and makes it durable.
-    async fn settle_turn(
-        &mut self,
-        reason: &TurnEndReason,
-    ) -> Result<(), crate::recorder::RecordError> {
+    async fn settle_turn(&mut self, reason: &TurnEndReason) -> Result<(), RecordError> {
+        self.close_what_is_open()?;
+        self.recorder.append(TurnEnd { turn: self.turn, reason: reason.clone() })?;
+        self.recorder.flush().await
+    }
+
+    /// Closes what was begun between the turns, and makes the log durable.
+    pub(super) async fn come_to_rest(&mut self) -> Result<(), RecordError> {
+        self.close_what_is_open()?;
+        self.recorder.flush().await
+    }
+
+    fn close_what_is_open(&mut self) -> Result<(), RecordError> {
         for draft in self.recorder.session().settle() {
             self.recorder.append_draft(draft)?;
         }
-        self.recorder.append(TurnEnd { turn: self.turn, reason: reason.clone() })?;
-        self.recorder.flush().await
+        Ok(())
     }
 
     async fn turn_body(&mut self, token: &CancellationToken) -> Result<TurnEndReason, Halt> {

@@ -38,18 +38,18 @@ fn setting(tools: Vec<Arc<dyn Tool>>) -> Setting {
 
 /// A session in which one long thing was said, and the next prompt is too much.
 async fn nearly_full() -> Rig {
-    nearly_full_with(Vec::new()).await
+    let mut rig = Rig::start(setting(Vec::new())).await;
+    fill_up(&mut rig).await;
+    rig
 }
 
-async fn nearly_full_with(tools: Vec<Arc<dyn Tool>>) -> Rig {
-    let mut rig = Rig::start(setting(tools)).await;
+async fn fill_up(rig: &mut Rig) {
     for (word, input) in [("first", 150), ("second", 450)] {
         rig.model.push(answer(input, &long("said")));
         rig.run(&long(word)).await;
     }
     rig.model.push(answer(772, "Fine."));
     rig.run(&format!("third {}", "x".repeat(300))).await;
-    rig
 }
 
 /// The newest request, long runs of `x` cut.

@@ -109,8 +109,8 @@ fn compactions_and_jobs_of_the_parent_are_not_the_forks() {
     ]);
     expect![[r#"
         {"seq":4,"time":1004,"type":"session/seed-end","data":{"inherited":4}}
-        {"seq":5,"time":1004,"type":"turn/end","data":{"turn":1,"reason":{"kind":"forked"}}}
-        {"seq":6,"time":1004,"type":"compaction/end","data":{"outcome":{"kind":"interrupted"}}}
+        {"seq":5,"time":1004,"type":"compaction/end","data":{"outcome":{"kind":"interrupted"}}}
+        {"seq":6,"time":1004,"type":"turn/end","data":{"turn":1,"reason":{"kind":"forked"}}}
         {"seq":7,"time":1004,"type":"job/ended","data":{"id":"j1","outcome":{"kind":"lost"}}}"#]]
     .assert_eq(&behind(&forked(&parent, 3), 4));
 }

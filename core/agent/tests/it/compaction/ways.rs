@@ -227,3 +227,45 @@ async fn a_provider_that_finds_everything_too_long() {
     let session = rig.log().await;
     assert_eq!(surface(&session)[..8], WHOLE[..8]);
 }
+
+/// Panics around the requests whose numbers it is given.
+struct Panics {
+    seen: std::sync::atomic::AtomicUsize,
+    on: Vec<usize>,
+}
+
+#[async_trait::async_trait]
+impl bridle_compose::Around<bridle_agent::OnStream> for Panics {
+    async fn around(
+        &self,
+        input: bridle_agent::StreamInput,
+        next: bridle_compose::Next<'_, bridle_agent::OnStream>,
+    ) -> futures::stream::BoxStream<'static, Result<Chunk, bridle_model::ModelFailure>> {
+        let number = self.seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        assert!(!self.on.contains(&number), "scripted");
+        next.run(input).await
+    }
+}
+
+/// Whatever fails inside Bridle, the lock is taken off the conversation: the next request is one for
+/// an answer again, in the turn and between the turns.
+#[tokio::test]
+async fn a_hook_that_panics() {
+    let panics = Arc::new(Panics { seen: Default::default(), on: vec![3, 4] });
+    let hook = Arc::clone(&panics);
+    let extra = crate::rig::Extra::new(move |setup| {
+        setup.hook::<bridle_agent::OnStream>(Arc::clone(&hook) as _)
+    });
+    let mut rig = Rig::start(Setting { extra, ..setting(Vec::new()) }).await;
+    fill_up(&mut rig).await;
+    let (_, outcome) = rig.run("fourth").await;
+    assert!(matches!(outcome, TurnOutcome::Failed(_)), "{outcome:?}");
+    rig.agent.compact(MessageId::new("c"), String::new()).unwrap();
+    let (_, outcome) = rig.until_end("c").await;
+    assert!(matches!(outcome, TurnOutcome::Failed(_)), "{outcome:?}");
+    rig.model.push(answer(800, "Notes."));
+    rig.model.push(answer(200, "Done."));
+    assert_eq!(rig.run("fifth").await.1, TurnOutcome::EndTurn);
+    assert!(last(&rig).ends_with("user: fifth"), "{}", last(&rig));
+    assert_eq!(ends(&rig.log().await), ["interrupted", "interrupted", "compacted"]);
+}
