@@ -93,9 +93,10 @@ impl Life {
         let (running, dialogue) = started.ok_or("its start was cancelled")?;
         let name = format!("{} ({})", definition.name, root.display());
         let voice = Voice::new(&name, definition.environment.secrets.clone(), &host.journal);
-        let process = ServerProcess::follow(running, voice.clone(), &host.tasks);
-        let settings = definition.settings_in(root);
         let clock = Arc::clone(&host.clock);
+        let process =
+            ServerProcess::follow(running, voice.clone(), Arc::clone(&clock), &host.tasks);
+        let settings = definition.settings_in(root);
         let heard = Arc::new(Heard::new(
             root,
             settings.clone(),

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bridle_agent::{ToolContext, ToolFailure};
+use rmcp::model::ElicitRequestParams;
 use serde_json::Value;
 
 use crate::connection::{Connection, Unavailable};
@@ -68,14 +69,7 @@ async fn follow(
             biased;
             () = context.token.cancelled() => break "was cancelled".to_owned(),
             reply = asked.reply() => {
-                asked.done();
-                return match reply {
-                    Reply::Result(result) => Ok(result),
-                    Reply::Refused(why) => Err(ToolFailure::failed(format!(
-                        "The MCP server {} refused the call: {why}", config.name
-                    ))),
-                    Reply::Fault(fault, why) => Err(failure(server, fault, &why)),
-                };
+                return settled(server, asked, reply, context).await;
             }
             Ok(()) = signs.changed() => {
                 let sign = signs.borrow_and_update().clone();
@@ -105,6 +99,60 @@ async fn follow(
         ))),
         false => Err(failure(server, Fault::Lost, &format!("it {why}"))),
     }
+}
+
+/// What comes of the answer.
+async fn settled(
+    server: &Server,
+    asked: Asked,
+    reply: Reply,
+    context: &ToolContext,
+) -> Result<Value, ToolFailure> {
+    let name = &server.config.name;
+    let refused =
+        |why: &str| ToolFailure::failed(format!("The MCP server {name} refused the call: {why}"));
+    let result = match reply {
+        Reply::Result(result) => Ok(result),
+        Reply::Refused(why) => Err(refused(&why)),
+        Reply::Visits(wanted, why) => {
+            context.progress.show("waits for your answer".to_owned());
+            let shown = tokio::select! {
+                biased;
+                () = context.token.cancelled() => {
+                    Err(ToolFailure::aborted(format!("Cancelled after {}", refused(&why).message)))
+                }
+                shown = visited(&asked, wanted) => Ok(shown),
+            };
+            Err(shown.map_or_else(
+                |failure| failure,
+                |shown| ToolFailure::failed(format!("{}. {shown}", refused(&why).message)),
+            ))
+        }
+        Reply::Fault(fault, why) => Err(failure(server, fault, &why)),
+    };
+    // Until here the call is under way, so that the person can be asked.
+    asked.done();
+    result
+}
+
+/// Shows the person what the server wants them to open, up to the first no. What came of it, for the
+/// model: only it calls again, as nobody knows here when they have done what the address asks of them.
+async fn visited(asked: &Asked, wanted: Vec<ElicitRequestParams>) -> &'static str {
+    for one in wanted {
+        match asked.visit(one).await {
+            Some(true) => {}
+            Some(false) => {
+                return "The user was shown the address that the server wants them to open, and did not \
+                        agree. Do not repeat the call unless they say so.";
+            }
+            None => {
+                return "The server wants the user to open an address, which cannot be shown in this \
+                        client. Tell the user.";
+            }
+        }
+    }
+    "The user was shown the address that the server wants them to open first, and agreed to open it. \
+     Nothing was done yet: repeat the call once they have finished there; ask them if you do not know."
 }
 
 /// What the model reads when a call came to nothing.

@@ -143,7 +143,8 @@ impl Connection {
                 };
                 let started = host.processes.server(spec, token).await?;
                 let (running, dialogue) = started.ok_or_else(Unavailable::cancelled)?;
-                let process = ServerProcess::follow(running, voice, &host.tasks);
+                let process =
+                    ServerProcess::follow(running, voice, Arc::clone(&host.clock), &host.tasks);
                 let pipes = Pipes::new(config.name.as_str().into(), dialogue);
                 let serving = serve_client(listener.clone(), pipes);
                 match introduced(serving, config, host, token).await {

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bridle_world::servers::{Secrets, Voice};
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ErrorCode, ErrorData,
-    Implementation, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ErrorCode, ErrorData, Implementation, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion,
 };
 #[expect(deprecated, reason = "what servers of today ask for; the successor is not there yet")]
 use rmcp::model::{ListRootsResult, LoggingMessageNotificationParam, Root, RootsCapabilities};
@@ -68,6 +69,13 @@ impl Listener {
     /// How many questions of the server wait for the person.
     pub(crate) fn open_questions(&self) -> watch::Receiver<usize> {
         self.asking.open()
+    }
+
+    /// Shows the person an address that they are to open. Whether they agreed; `None` where addresses
+    /// cannot be shown.
+    pub(crate) async fn visit(&self, wanted: ElicitRequestParams) -> Option<bool> {
+        self.asking.capability()?.url?;
+        Some(self.asking.ask(wanted).await.action == ElicitationAction::Accept)
     }
 
     pub(crate) fn forget(&self, call: &ProgressToken) {

@@ -47,7 +47,7 @@ impl Pages {
             asked.done();
             let mut page = match reply {
                 Reply::Result(page) => page,
-                Reply::Refused(why) | Reply::Fault(_, why) => {
+                Reply::Refused(why) | Reply::Visits(_, why) | Reply::Fault(_, why) => {
                     return Err(Unavailable::new(format!("it lists no {field}: {why}")));
                 }
             };

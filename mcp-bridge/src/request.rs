@@ -1,8 +1,9 @@
 //! A request to a server that is under way, and what can come of it.
 
-use rmcp::model::{ErrorCode, ErrorData, ServerResult};
+use rmcp::model::{ElicitRequestParams, ErrorCode, ErrorData, ServerResult};
 use rmcp::service::{RequestHandle, RoleClient, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -24,6 +25,8 @@ pub(crate) enum Reply {
     Result(Value),
     /// The server refused: a message for the model.
     Refused(String),
+    /// The server wants the person to open addresses first: these, and its message for the model.
+    Visits(Vec<ElicitRequestParams>, String),
     /// It did not come about: why, for a person and the model.
     Fault(Fault, String),
 }
@@ -85,7 +88,9 @@ impl Asked {
         let secrets = self.listener.secrets();
         match &mut reply {
             Reply::Result(result) => secrets.blank_in(result),
-            Reply::Refused(why) | Reply::Fault(_, why) => *why = secrets.blank(why).into_owned(),
+            Reply::Refused(why) | Reply::Visits(_, why) | Reply::Fault(_, why) => {
+                *why = secrets.blank(why).into_owned();
+            }
         }
         reply
     }
@@ -99,7 +104,7 @@ impl Asked {
             ),
             Ok(Err(ServiceError::McpError(error))) => match Fault::of(&error) {
                 Some(fault) => Reply::Fault(fault, error.message.into_owned()),
-                None => Reply::Refused(format!("{} ({})", error.message, error.code.0)),
+                None => refusal(&error),
             },
             Ok(Err(ServiceError::TransportSend(error))) => {
                 let fault = match error.error.downcast_ref::<HttpError>() {
@@ -113,6 +118,15 @@ impl Asked {
         }
     }
 
+    /// Shows the person an address that the server wants them to open before it does what it was asked
+    /// for. Whether they agreed; `None` where addresses cannot be shown.
+    ///
+    /// # Cancel safety
+    /// Dropped, it takes the question away.
+    pub(crate) async fn visit(&self, wanted: ElicitRequestParams) -> Option<bool> {
+        self.listener.visit(wanted).await
+    }
+
     /// Tells the server that nobody waits any more. It may go on all the same.
     pub(crate) async fn withdraw(self, reason: &str) {
         self.listener.forget(&self.handle.progress_token);
@@ -123,6 +137,30 @@ impl Asked {
     /// The answer has come.
     pub(crate) fn done(self) {
         self.listener.forget(&self.handle.progress_token);
+    }
+}
+
+/// What a server answers that wants addresses opened first (MCP 2025-11-25, "URL Elicitation Required
+/// Error").
+const VISITS_REQUIRED: i32 = -32042;
+
+/// The most addresses that one answer may want opened. More of them make it a plain refusal.
+const MAX_VISITS: usize = 4;
+
+/// What a server means that answers with an error.
+fn refusal(error: &ErrorData) -> Reply {
+    let why = format!("{} ({})", error.message, error.code.0);
+    let listed = error.data.as_ref().and_then(|data| data.get("elicitations")?.as_array());
+    let wanted: Vec<_> = listed
+        .filter(|_| error.code.0 == VISITS_REQUIRED)
+        .into_iter()
+        .flatten()
+        .filter_map(|one| ElicitRequestParams::deserialize(one).ok())
+        .filter(|one| matches!(one, ElicitRequestParams::UrlElicitationParams { .. }))
+        .collect();
+    match wanted.len() {
+        1..=MAX_VISITS => Reply::Visits(wanted, why),
+        _ => Reply::Refused(why),
     }
 }
 

@@ -169,10 +169,14 @@ impl PlannedCall for ServerCall {
         // Whoever let it come here has seen what it says of itself now, or does not want to.
         self.server.memory.permit(&self.definition).await;
         let _in_use = self.server.in_use();
+        let clock = self.server.clock();
+        let begun = clock.now();
         self.is_as_planned(&context).await?;
         let params = json!({"name": self.definition.name, "arguments": self.arguments});
         let result = call(&self.server, "tools/call", params, &context).await?;
         let outcome = outcome::read(result, &self.blobs).await?;
+        let micros = clock.now().duration_since(begun).unwrap_or_default().as_micros() as u64;
+        tracing::debug!(tool = self.name, micros, "a call was answered");
         outcome.told(self.display)
     }
 }

@@ -115,7 +115,6 @@ async fn a_no_is_a_no_and_what_does_not_fit_is_none() {
 #[tokio::test]
 async fn a_server_may_ask_for_a_visit() {
     let mut it = asked().await;
-    let visit = |url: &str| json!({"mode": "url", "message": "Log in there.", "url": url, "elicitationId": "v-1"});
     let turn = begin(&mut it, &visit("https://127.0.0.1:1/log-in?state=7")).await;
     let asked = question(&it, 0).await;
     let params = &asked["params"];
@@ -130,6 +129,80 @@ async fn a_server_may_ask_for_a_visit() {
         assert!(told.contains("decline"), "{url}: {told}");
     }
     assert_eq!(it.client.trace().calls("elicitation/create").len(), 1);
+    it.client.finish(&it.scene.place).await;
+}
+
+fn visit(url: &str) -> Value {
+    json!({"mode": "url", "message": "Log in there.", "url": url, "elicitationId": "v-1"})
+}
+
+/// Begins a prompt in which the server wants these visits before it does what it is called for.
+async fn require(it: &mut Imported, wanted: &Value) -> RequestId {
+    let arguments = json!({"text": wanted.to_string()});
+    it.scene.model.push(Answer::new().tool_call("mcp__s__visit", arguments));
+    it.client.begin_prompt(&it.session, "go").await
+}
+
+/// M20: a server may answer that it wants a visit first. The person is shown it, and only the model calls
+/// again.
+#[tokio::test]
+async fn a_server_may_require_a_visit_before_it_does_anything() {
+    let mut it = asked().await;
+    let both = json!([visit("https://127.0.0.1:1/one"), visit("https://127.0.0.1:1/two")]);
+    let turn = require(&mut it, &both).await;
+    let first = question(&it, 0).await;
+    assert_eq!(first["params"]["url"], "https://127.0.0.1:1/one", "{first}");
+    let message = first["params"]["message"].as_str().unwrap();
+    assert!(message.starts_with("The MCP server s asks (its own words"), "{message}");
+    it.client
+        .send(&json!({"jsonrpc": "2.0", "id": first["id"], "result": {"action": "accept"}}))
+        .await;
+    let second = question(&it, 1).await;
+    assert_eq!(second["params"]["url"], "https://127.0.0.1:1/two", "{second}");
+    answer(&it, &second, json!({"action": "accept"})).await;
+    let told = settled(&mut it, &turn).await;
+    assert!(
+        told.contains("log in first (-32042)") && told.contains("repeat the call once"),
+        "{told}"
+    );
+    assert_eq!(it.heard().matches("call visit").count(), 1, "{}", it.heard());
+    let told = it.call("mcp__s__visit", json!({"text": "again"})).await;
+    assert!(told.contains("been there"), "{told}");
+
+    // The first no is one to all.
+    let turn = require(&mut it, &both).await;
+    let asked = question(&it, 2).await;
+    answer(&it, &asked, json!({"action": "decline"})).await;
+    let told = settled(&mut it, &turn).await;
+    assert!(told.contains("did not agree"), "{told}");
+    // What cannot be shown is not agreed to, and what is no visit is none.
+    let form = json!({"mode": "form", "message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+    for (wanted, words) in [
+        (json!([visit("javascript:alert(1)")]), "did not agree"),
+        (json!([form, 7, {"mode": "url"}]), "refused the call: log in first (-32042)"),
+        (json!(vec![visit("https://127.0.0.1:1/"); 5]), "refused the call: log in first (-32042)"),
+        (json!("nowhere"), "refused the call: log in first (-32042)"),
+    ] {
+        let told = it.call("mcp__s__visit", json!({"text": wanted.to_string()})).await;
+        assert!(told.contains(words), "{wanted}: {told}");
+    }
+    assert_eq!(it.client.trace().calls("elicitation/create").len(), 3);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// A cancelled turn takes away what a server requires, too.
+#[tokio::test]
+async fn a_cancel_takes_a_required_visit_away() {
+    let mut it = asked().await;
+    let turn = require(&mut it, &json!([visit("https://127.0.0.1:1/")])).await;
+    let asked = question(&it, 0).await;
+    it.client.cancel(&it.session).await;
+    let withdrawn = |trace: &Trace| {
+        let all = trace.calls("$/cancel_request");
+        all.iter().any(|one| one["params"]["requestId"] == asked["id"]).then_some(())
+    };
+    it.client.wait_for("the question is taken away", withdrawn).await;
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "cancelled");
     it.client.finish(&it.scene.place).await;
 }
 
@@ -159,6 +232,9 @@ async fn nobody_is_asked_who_cannot_be() {
     let text = format!("elicitation/create {}", form());
     let told = it.call("mcp__s__ask", json!({"text": text})).await;
     assert!(told.contains("-32601"), "{told}");
+    let wanted = json!([visit("https://127.0.0.1:1/")]).to_string();
+    let told = it.call("mcp__s__visit", json!({"text": wanted})).await;
+    assert!(told.contains("cannot be shown in this client"), "{told}");
     assert!(it.client.trace().calls("elicitation/create").is_empty());
     it.client.finish(&it.scene.place).await;
 }

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 
 use bridle_model_server::Script;
 use serde_json::{Value, json};
@@ -10,6 +11,8 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use super::Imported;
+use super::figures::Alone;
+use crate::figures::figure;
 use crate::interop::installed;
 use crate::scene::Scene;
 
@@ -76,6 +79,51 @@ async fn real_servers_do_what_they_are_for() {
     let environment = it.call("mcp__everything__get-env", json!({})).await;
     assert!(environment.contains("PATH") && !environment.contains("API_KEY"), "{environment}");
     it.scene.assert_lawful();
+    it.client.finish(&it.scene.place).await;
+}
+
+/// Eight of them beside each other, and what each costs by itself without us.
+#[tokio::test]
+async fn eight_real_servers_begin_beside_each_other() {
+    let scene = Scene::new(Script::new()).await;
+    let workspace = scene.place.workspace();
+    git(&workspace, &["init", "--quiet"]);
+    let folder = workspace.display().to_string();
+    let memory = json!([{"name": "MEMORY_FILE_PATH", "value": workspace.join("memory.json")}]);
+    let servers = [
+        node("everything", &["stdio"], &json!([])),
+        node("filesystem", &[&folder], &json!([])),
+        node("memory", &[], &memory),
+        node("everything", &["stdio"], &json!([])),
+        node("filesystem", &[&folder], &json!([])),
+        node("memory", &[], &memory),
+        python("git", &["-r", &folder]),
+        python("time", &["--local-timezone", "UTC"]),
+    ];
+    let Some(mut servers) = servers.into_iter().collect::<Option<Vec<_>>>() else { return };
+    let alone: f64 = servers
+        .iter()
+        .map(|server| {
+            let mut alone = Alone::start(server, &scene);
+            assert!(alone.introduce() > 0);
+            alone.processor_seconds()
+        })
+        .sum();
+    for (server, number) in servers.iter_mut().zip(1..) {
+        server["name"] = json!(format!("s{number}"));
+    }
+    let cores = std::thread::available_parallelism().unwrap().get() as f64;
+    let begun = Instant::now();
+    let mut it = Imported::open(scene, json!(servers)).await;
+    it.ready(8).await;
+    let together = begun.elapsed().as_secs_f64();
+    figure(
+        "8 real servers together until ready, to their processor time alone / cores (goal: 1.2)",
+        &format!(
+            "{:.2}; {together:.2} s together, {alone:.2} s alone, {cores} cores",
+            together * cores / alone
+        ),
+    );
     it.client.finish(&it.scene.place).await;
 }
 

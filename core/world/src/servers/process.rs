@@ -1,9 +1,10 @@
 //! The process of a server that is spoken with over pipes: followed to its end, and ended.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,18 +15,33 @@ use crate::supervisor::tree::resident;
 /// How much of what a server wrote to its standard error its end tells, in bytes.
 const TOLD_TAIL: usize = 2_000;
 
+/// How long a line without an end may be quiet before it is written down as it is: a question, or the last
+/// words of what then hangs.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// How long such a line may be, in bytes, before it is written down up to its last blank.
+const MAX_UNENDED: usize = 4 * 1024;
+
 /// The process of a server. Dropped, it is ended without waiting.
 pub struct ServerProcess {
     /// Orders its end.
     token: CancellationToken,
     voice: Voice,
     /// What it wrote to its standard error.
-    errors: Arc<Mutex<Capture>>,
+    errors: Arc<Mutex<Errors>>,
     /// `None` once it was waited for.
     follower: Mutex<Option<JoinHandle<Result<Finished, ProcessError>>>>,
     ended: CancellationToken,
     /// The number of the process that all of its own descend from, once it runs.
     ancestor: Arc<OnceLock<i32>>,
+}
+
+/// What a server wrote to its standard error.
+#[derive(Default)]
+struct Errors {
+    output: Capture,
+    /// Up to where it was written down.
+    told: u64,
 }
 
 /// How a server ended.
@@ -39,14 +55,18 @@ pub struct End {
 
 impl ServerProcess {
     /// Follows the process of a server, and writes down what it says.
-    pub fn follow(mut running: Running, voice: Voice, tasks: &TaskSet) -> Self {
+    pub fn follow(
+        mut running: Running,
+        voice: Voice,
+        clock: Arc<dyn Clock>,
+        tasks: &TaskSet,
+    ) -> Self {
         let token = CancellationToken::new();
-        let (errors, ended) = (Arc::<Mutex<Capture>>::default(), CancellationToken::new());
+        let (errors, ended) = (Arc::<Mutex<Errors>>::default(), CancellationToken::new());
         let (order, over, shown) = (token.clone(), ended.clone(), Arc::clone(&errors));
         let (told, ancestor) = (voice.clone(), Arc::<OnceLock<i32>>::default());
         let known = Arc::clone(&ancestor);
         let follower = tasks.spawn(async move {
-            let mut written = 0;
             tokio::select! {
                 biased;
                 () = order.cancelled() => {}
@@ -58,20 +78,25 @@ impl ServerProcess {
                     }
                 }
             }
-            let finished = running
-                .finish(order, |output| {
-                    let news = output.since(written);
-                    // Up to its last whole line; the rest comes with what follows.
-                    let end = news.text.rfind('\n').map_or(0, |end| end + 1);
-                    let whole = news.text.get(..end).unwrap_or_default();
-                    written = news.next - (news.text.len() - whole.len()) as u64;
-                    told.say(whole);
-                    *shown.lock().unwrap_or_else(PoisonError::into_inner) = output.clone();
-                })
-                .await;
+            let fresh = Notify::new();
+            let finish = running.finish(order, |output| {
+                lock(&shown).hear(output, &told, Errors::ended);
+                fresh.notify_one();
+            });
+            tokio::pin!(finish);
+            let finished = loop {
+                tokio::select! {
+                    biased;
+                    finished = &mut finish => break finished,
+                    () = quiet(&fresh, &clock) => {
+                        let mut errors = lock(&shown);
+                        let output = errors.output.clone();
+                        errors.hear(&output, &told, str::len);
+                    }
+                }
+            };
             if let Ok(finished) = &finished {
-                told.say(&finished.output.since(written).text);
-                *shown.lock().unwrap_or_else(PoisonError::into_inner) = finished.output.clone();
+                lock(&shown).hear(&finished.output, &told, str::len);
             }
             over.cancel();
             finished
@@ -128,11 +153,48 @@ impl ServerProcess {
 
     /// Keys are blanked before it is cut: a part of one would not be known again.
     fn tail(&self) -> String {
-        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = errors.text(|text| self.voice.secrets().blank(text).into_owned());
+        let text =
+            lock(&self.errors).output.text(|text| self.voice.secrets().blank(text).into_owned());
         let start = text.ceil_char_boundary(text.len().saturating_sub(TOLD_TAIL));
         text.get(start..).unwrap_or_default().trim().to_owned()
     }
+}
+
+impl Errors {
+    /// Takes in what there is by now, and writes down of the news as many bytes as `part` says.
+    fn hear(&mut self, output: &Capture, voice: &Voice, part: impl FnOnce(&str) -> usize) {
+        let news = output.since(self.told);
+        let part = news.text.get(..part(&news.text)).unwrap_or_default();
+        self.told = news.next - (news.text.len() - part.len()) as u64;
+        voice.say(part);
+        self.output = output.clone();
+    }
+
+    /// Up to the last whole line: the rest comes with what follows, or when nothing does. A long one is
+    /// broken between words only, as a part of a key would not be known for one.
+    fn ended(news: &str) -> usize {
+        let end = news.rfind('\n').map_or(0, |end| end + 1);
+        match news.len() - end {
+            ..=MAX_UNENDED => end,
+            _ => news.rfind([' ', '\t']).map_or(end, |blank| blank + 1).max(end),
+        }
+    }
+}
+
+/// Waits until something was said and nothing more for a moment.
+async fn quiet(fresh: &Notify, clock: &Arc<dyn Clock>) {
+    fresh.notified().await;
+    loop {
+        tokio::select! {
+            biased;
+            () = fresh.notified() => {}
+            () = clock.sleep(QUIET) => return,
+        }
+    }
+}
+
+fn lock(errors: &Mutex<Errors>) -> MutexGuard<'_, Errors> {
+    errors.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for ServerProcess {

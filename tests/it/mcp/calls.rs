@@ -1,0 +1,111 @@
+//! Calls of a server's tool: what comes back, who permits them, how they are followed and stopped.
+
+use bridle_model_server::{Answer, Script};
+use bridle_tests::{Permission, Trace};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+
+use super::Imported;
+
+/// M02: the first request has the tools of a server that is started meanwhile; its results come back as
+/// they are meant.
+#[tokio::test]
+async fn a_server_s_tools_are_called_like_any_other() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__echo", json!({"text": "hello"})).await;
+    assert!(result.contains("hello"), "{result}");
+    let offered = it.offered();
+    for name in ["mcp__s__echo", "mcp__s__bash", "find_tools", "call_tool"] {
+        assert!(offered.iter().any(|offered| offered == name), "{name} in {offered:?}");
+    }
+    for (tool, told, untold) in [
+        ("fail", "it broke", "none"),
+        ("both", "as text", "as\\\\\\\"data"),
+        ("data", "only", "none"),
+        ("aside", "for everybody", "for you alone"),
+        ("link", "[resource x: file:///x (text/plain)]", "UklGRg"),
+        ("odd", "hologram", "none"),
+        ("refuse", "not so (-32602)", "none"),
+    ] {
+        let result = it.call(&format!("mcp__s__{tool}"), json!({})).await;
+        assert!(result.contains(told), "{tool}: {result}");
+        assert!(!result.contains(untold), "{tool}: {result}");
+    }
+    let result = it.call("mcp__s__image", json!({})).await;
+    assert!(result.contains("\"type\":\"image\""), "{result}");
+    it.scene.assert_lawful();
+    it.client.finish(&it.scene.place).await;
+}
+
+/// B029: every call asks, a no reaches no server, and a mode that changes nothing lets none through.
+#[tokio::test]
+async fn a_call_needs_permission() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.client.set_permission(Permission::Reject);
+    it.call("mcp__s__echo", json!({"text": "no"})).await;
+    let late = json!({"name": "mcp__s__echo", "arguments": {"text": "no"}});
+    it.call("call_tool", late).await;
+    it.client.set_permission(Permission::Allow);
+    it.call("mcp__s__echo", json!({"text": "yes"})).await;
+    let mode = json!({"sessionId": it.session, "modeId": "read-only"});
+    it.client.request("session/set_mode", mode).await.ok();
+    let result = it.call("mcp__s__echo", json!({"text": "no"})).await;
+    assert!(result.contains("tools of MCP servers may not be used"), "{result}");
+    let heard = it.heard();
+    let calls: Vec<_> = heard.lines().filter(|line| line.starts_with("call")).collect();
+    assert_eq!(calls, ["call echo yes"]);
+    let questions = it.client.trace().calls("session/request_permission");
+    assert_eq!(questions.len(), 3);
+    assert!(questions[0].to_string().contains("uses the MCP server s"), "{}", questions[0]);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M12, M18: what would wait for ever is an error, and the server goes on.
+#[tokio::test]
+async fn a_call_that_cannot_be_answered_fails_at_once() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let result = it.call("mcp__s__huge", json!({})).await;
+    assert!(result.contains("16777216 are the most"), "{result}");
+    let result = it.call("mcp__s__idless", json!({})).await;
+    assert!(result.contains("what?"), "{result}");
+    let result = it.call("mcp__s__none", json!({})).await;
+    assert!(result.contains("is no result of a tool: \\\"no result\\\""), "{result}");
+    let result = it.call("mcp__s__echo", json!({"text": "still here"})).await;
+    assert!(result.contains("still here"), "{result}");
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M11: a cancel reaches the server, and the turn does not wait for it.
+#[tokio::test]
+async fn a_cancel_reaches_the_server() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.scene.model.push(Answer::new().tool_call("mcp__s__slow", json!({})));
+    let turn = it.client.begin_prompt(&it.session, "go").await;
+    it.scene.place.appears("heard-s.call-slow.1").await;
+    it.client.cancel(&it.session).await;
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "cancelled");
+    it.scene.place.appears("heard-s.notifications-cancelled.1").await;
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M10: progress is shown.
+#[tokio::test]
+async fn progress_is_shown_while_a_call_runs() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    let gate = it.scene.place.workspace().join("gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    it.scene.model.push(Answer::new().tool_call("mcp__s__work", json!({})));
+    it.scene.model.push(Answer::new().text("done"));
+    let turn = it.client.begin_prompt(&it.session, "go").await;
+    let session = it.session.clone();
+    let is_shown =
+        |update: &Value| update["content"].to_string().contains("step 5 [secret] (5 of 5)");
+    let shown = |trace: &Trace| {
+        trace.updates_of(&session, "tool_call_update").iter().any(is_shown).then_some(())
+    };
+    it.client.wait_for("progress", shown).await;
+    tokio::task::spawn_blocking(move || fs_err::write(gate, "go").unwrap()).await.unwrap();
+    assert_eq!(it.client.reply(&turn).await.stop_reason(), "end_turn");
+    assert!(it.scene.last_results().contains("worked"));
+    it.client.finish(&it.scene.place).await;
+}
