@@ -66,7 +66,10 @@ async fn a_server_s_question_reaches_the_person_and_stops_the_clocks() {
     let turn = begin(&mut it, &form()).await;
     let asked = question(&it, 0).await;
     let message = asked["params"]["message"].as_str().unwrap();
-    assert!(message.starts_with("The MCP server s asks (its own words"), "{message}");
+    assert!(
+        message.starts_with("The MCP server s asks (its own words"),
+        "{message}"
+    );
     assert!(message.ends_with("Which branch?\\u{202e}"), "{message}");
     let fields = &asked["params"]["requestedSchema"]["properties"];
     assert_eq!(fields["branch"]["enum"], json!(["main", "next"]), "{asked}");
@@ -153,7 +156,10 @@ async fn a_server_may_require_a_visit_before_it_does_anything() {
     let first = question(&it, 0).await;
     assert_eq!(first["params"]["url"], "https://127.0.0.1:1/one", "{first}");
     let message = first["params"]["message"].as_str().unwrap();
-    assert!(message.starts_with("The MCP server s asks (its own words"), "{message}");
+    assert!(
+        message.starts_with("The MCP server s asks you to open an address (its own words"),
+        "{message}"
+    );
     it.client
         .send(&json!({"jsonrpc": "2.0", "id": first["id"], "result": {"action": "accept"}}))
         .await;

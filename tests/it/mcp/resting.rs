@@ -51,9 +51,9 @@ async fn a_server_that_is_known_is_started_by_its_first_call() {
     it.say().await;
     assert_eq!(it.offered(), offered);
     let told = it.scene.requests().last().unwrap().to_string();
-    assert!(told.contains("- s: 31 tools. It says about itself"), "{told}");
+    assert!(told.contains("- s: 32 tools. It says about itself"), "{told}");
     let standing = standing(&mut it).await;
-    assert!(standing.contains("resting, a call starts it: 31 tools"), "{standing}");
+    assert!(standing.contains("resting, a call starts it: 32 tools"), "{standing}");
     assert_eq!((starts(&it), running(&it).len()), (1, 0));
     let result = it.call("mcp__s__echo", json!({"text": "hello"})).await;
     assert!(result.contains("hello"), "{result}");
