@@ -66,10 +66,7 @@ async fn a_server_s_question_reaches_the_person_and_stops_the_clocks() {
     let turn = begin(&mut it, &form()).await;
     let asked = question(&it, 0).await;
     let message = asked["params"]["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("The MCP server s asks (its own words"),
-        "{message}"
-    );
+    assert!(message.starts_with("The MCP server s asks (its own words"), "{message}");
     assert!(message.ends_with("Which branch?\\u{202e}"), "{message}");
     let fields = &asked["params"]["requestedSchema"]["properties"];
     assert_eq!(fields["branch"]["enum"], json!(["main", "next"]), "{asked}");
