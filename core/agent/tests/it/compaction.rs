@@ -89,6 +89,8 @@ async fn a_conversation_is_summarised_before_a_request_that_would_be_too_large()
     let told = told(&lines);
     assert!(told[0].contains("began at 777/1000"), "{told:?}");
     assert!(told[1].contains("summarised 777 -> "), "{told:?}");
+    let (_, left) = told[1].split_once("-> ").unwrap();
+    assert!(lines.contains(&format!("usage {left}/1000")), "the meter follows: {lines:?}");
     let requests = rig.model.requests();
     let asked = shortened(&requests[requests.len() - 2]);
     let before = shortened(&requests[requests.len() - 3]);
