@@ -4,7 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bridle_agent::{AgentHandle, AgentUpdate, Seated, SessionSeat, update_queue};
+use bridle_agent::{
+    AgentHandle, AgentUpdate, Compaction, Seated, SessionSeat, UpdateReceiver, update_queue,
+};
 use bridle_compose::{Clock, Plugins, Row, Scope, SystemClock, TaskSet};
 use bridle_model::{
     BlockKind, Chunk, ModelAdapter, ModelFailure, ModelRequest, ModelSource, PreparedCall,
@@ -54,7 +56,38 @@ pub(crate) fn run(quick: bool) {
         let ratio = old.as_secs_f64() / new.as_secs_f64();
         let figure = format!("{} more ({ratio:.2} times)", millis(more));
         say("a turn behind 10,000 events", figure, "<= 2 ms more");
+
+        for events in [10_000, 50_000] {
+            let shortened = shortenings(&filled(events), if quick { 3 } else { 20 }).await;
+            let what = format!("shortening {events} events, beside the model");
+            say(&what, millis(shortened), "<= 5 ms");
+        }
     });
+}
+
+/// The median time that `/compact` takes in sessions like this one, whose model answers at once.
+async fn shortenings(session: &Session, rounds: usize) -> Duration {
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let model = Instantly { deltas: 20, last: Arc::default() };
+        let mut stage = Stage::new(&MemoryStore::new(), session, model).await;
+        // It is at rest, and has told what there is.
+        stage.agent.idle().await;
+        let begun = Instant::now();
+        stage.agent.compact(MessageId::new("compact"), String::new()).unwrap();
+        let mut is_done = false;
+        loop {
+            match stage.updates.recv().await.unwrap() {
+                AgentUpdate::Compaction(_, Compaction::Done { .. }) => is_done = true,
+                AgentUpdate::TurnEnded { .. } => break,
+                _ => {}
+            }
+        }
+        times.push(begun.elapsed());
+        assert!(is_done, "nothing was shortened");
+        stage.process.close().await;
+    }
+    median(times)
 }
 
 fn header() -> Header {
@@ -90,6 +123,36 @@ async fn ends(store: &dyn SessionStore, deltas: usize, rounds: usize) -> Duratio
     median(all.into_iter().map(|it| it.end).collect())
 }
 
+/// The driver of a session.
+struct Stage {
+    process: Scope,
+    agent: Arc<AgentHandle>,
+    updates: UpdateReceiver,
+}
+
+impl Stage {
+    async fn new(store: &dyn SessionStore, session: &Session, model: Instantly) -> Self {
+        let writer = match session.is_empty() {
+            true => store.create(session.header()),
+            false => store.seed(session),
+        };
+        let (sender, updates) = update_queue(256, u32::MAX);
+        let plugins = bridle_agent::plugins(Plugins::new());
+        let process = Scope::root("process", plugins, TaskSet::new());
+        process.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
+        process.provide::<dyn ModelSource>("models", Arc::new(model)).await;
+        let scope = process.child("session");
+        let seated = Seated { session: session.clone(), writer: writer.unwrap(), updates: sender };
+        scope.provide("session", Arc::new(SessionSeat::new(seated))).await;
+        let driver = serde_json::json!({"mode": "ask", "modes": ["ask"], "model": "bench/one"});
+        let rows = ["permission-modes", "compaction"].map(Row::new);
+        let driver = Row::new("driver").with(driver);
+        scope.mount(rows.into_iter().chain([driver]).collect()).await;
+        let agent = scope.get::<AgentHandle>().unwrap();
+        Self { process, agent, updates }
+    }
+}
+
 /// How long one turn took.
 struct Round {
     whole: Duration,
@@ -104,21 +167,7 @@ async fn rounds_of(
     rounds: usize,
 ) -> Vec<Round> {
     let last = Arc::clone(&model.last);
-    let writer = match session.is_empty() {
-        true => store.create(session.header()),
-        false => store.seed(session),
-    };
-    let (sender, mut updates) = update_queue(256, u32::MAX);
-    let plugins = bridle_agent::plugins(Plugins::new());
-    let process = Scope::root("process", plugins, TaskSet::new());
-    process.provide::<dyn Clock>("clock", Arc::new(SystemClock)).await;
-    process.provide::<dyn ModelSource>("models", Arc::new(model)).await;
-    let scope = process.child("session");
-    let seated = Seated { session: session.clone(), writer: writer.unwrap(), updates: sender };
-    scope.provide("session", Arc::new(SessionSeat::new(seated))).await;
-    let driver = serde_json::json!({"mode": "ask", "modes": ["ask"], "model": "bench/one"});
-    scope.mount(vec![Row::new("permission-modes"), Row::new("driver").with(driver)]).await;
-    let agent = scope.get::<AgentHandle>().unwrap();
+    let Stage { process, agent, mut updates } = Stage::new(store, session, model).await;
     let mut times = Vec::with_capacity(rounds);
     for round in 0..=rounds {
         let begun = Instant::now();
