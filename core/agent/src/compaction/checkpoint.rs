@@ -116,7 +116,9 @@ impl Checkpoint<'_> {
         for index in (0..first).chain((first..said.len()).rev()) {
             // The newest finds room, however long the first is.
             let most = if index == 0 { room / 2 } else { room }.min(LONGEST_WORDS);
-            let (Some(text), Some(kept)) = (said.get(index), kept.get_mut(index)) else { break };
+            let (Some(said), Some(kept)) = (said.get(index), kept.get_mut(index)) else { break };
+            let text = text_of(said);
+            let text = text.trim();
             if text.len() > most && most < SHORTEST_WORDS {
                 break;
             }
@@ -134,16 +136,18 @@ impl Checkpoint<'_> {
         text
     }
 
-    fn said(&self) -> Vec<String> {
+    /// The prompts, in their order.
+    fn said(&self) -> Vec<&UserMessage> {
         let last = self.covers.last().copied().unwrap_or_default();
-        let mut said: Vec<(Seq, String)> = Vec::new();
+        let mut said: Vec<(Seq, &UserMessage)> = Vec::new();
         for event in self.session.events() {
             match (&event.data, &event.surface) {
-                (EventData::UserMessage(message), Some(SurfaceOp::Append)) if event.seq <= last => {
-                    let text = text_of(message);
-                    if message.source == UserSource::Human && !text.trim().is_empty() {
-                        said.push((event.seq, text.trim().to_owned()));
-                    }
+                (EventData::UserMessage(message), Some(SurfaceOp::Append))
+                    if event.seq <= last
+                        && message.source == UserSource::Human
+                        && says_something(message) =>
+                {
+                    said.push((event.seq, message));
                 }
                 // What a model refused does not come back by this door.
                 (EventData::UserMessage(message), Some(SurfaceOp::Replace { covers, .. }))
@@ -154,7 +158,7 @@ impl Checkpoint<'_> {
                 _ => {}
             }
         }
-        said.into_iter().map(|(_, text)| text).collect()
+        said.into_iter().map(|(_, message)| message).collect()
     }
 
     fn open_list(&self) -> String {
@@ -196,6 +200,12 @@ pub(crate) fn text_of(message: &UserMessage) -> String {
         _ => None,
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+fn says_something(message: &UserMessage) -> bool {
+    let is_text =
+        |part: &Content| matches!(part, Content::Text { text } if !text.trim().is_empty());
+    message.content.iter().any(is_text)
 }
 
 /// A text in at most about so many bytes.
