@@ -2,6 +2,7 @@
 //! (`tests/lsp-server`): good by itself, with the defects of real ones where a script says so.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bridle_model_server::{Answer, Script};
@@ -242,6 +243,32 @@ async fn nothing_is_started_in_a_folder_that_is_not_trusted() {
         1,
         "{told}"
     );
+    it.finish().await;
+}
+
+/// S32: a project does not bring the program that runs as a server, also where the user's PATH would let it.
+#[tokio::test]
+async fn a_program_of_the_project_is_no_server() {
+    let scene = Scene::new(Script::new()).await;
+    scene.place.write("main.toy", MAIN);
+    configure(&scene.place, &json!({}), "", "");
+    let config = fs_err::read_to_string(scene.place.bridle_home().join("config.toml")).unwrap();
+    let own = format!("command = \"{}\"", env!("CARGO_BIN_EXE_bridle-lsp-scripted"));
+    scene.place.configure("config.toml", config.replace(&own, "command = \"toy-server\""));
+    for path in ["toy-server", "node_modules/.bin/toy-server"] {
+        let program = scene.place.write(path, "#!/bin/sh\ntouch marked\n");
+        fs_err::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let usual = std::env::var("PATH").unwrap();
+    let path = format!(".:./node_modules/.bin:node_modules/.bin:{usual}");
+    let launch = scene.place.acp(&scene.model.url()).env("PATH", path);
+    let (client, session) = Client::in_session(&scene.place, &launch).await;
+    let mut it = Code { scene, client, session };
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("toy-server"), "{result}");
+    it.scene.place.write("toy.toy", "undefined x");
+    it.check("toy.toy").await;
+    assert!(!it.scene.place.workspace().join("marked").exists(), "{result}");
     it.finish().await;
 }
 
