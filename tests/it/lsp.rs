@@ -260,12 +260,13 @@ async fn a_program_of_the_project_is_no_server() {
         fs_err::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
     }
     let usual = std::env::var("PATH").unwrap();
-    let path = format!(".:./node_modules/.bin:node_modules/.bin:{usual}");
+    let workspace = scene.place.workspace().display().to_string();
+    let path = format!(".:node_modules/.bin:{workspace}:{workspace}/node_modules/.bin:{usual}");
     let launch = scene.place.acp(&scene.model.url()).env("PATH", path);
     let (client, session) = Client::in_session(&scene.place, &launch).await;
     let mut it = Code { scene, client, session };
     let result = it.nav("definition", "main.toy", 2, "area").await;
-    assert!(result.contains("toy-server"), "{result}");
+    assert!(result.contains("lies in the workspace, of which no program is taken"), "{result}");
     it.scene.place.write("toy.toy", "undefined x");
     it.check("toy.toy").await;
     assert!(!it.scene.place.workspace().join("marked").exists(), "{result}");
