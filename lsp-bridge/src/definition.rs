@@ -52,10 +52,20 @@ pub struct ServerDefinition {
     pub whole_with: Vec<Marker>,
     /// Its variables besides those that every command has.
     pub environment: Variables,
-    /// How a person gets it, in one line.
+    /// How a person gets it, in one line; empty where the user named it.
     pub install: String,
     /// Where the facts of it are from.
     pub source: String,
+}
+
+impl ServerDefinition {
+    /// How a person gets it, as the end of a sentence that says that it is missing.
+    pub(crate) fn way_to_get_it(&self) -> String {
+        match self.install.as_str() {
+            "" => String::new(),
+            install => format!("; install: {install}"),
+        }
+    }
 }
 
 /// A kind of file, by its name.

@@ -120,9 +120,8 @@ impl Desk {
             match woken {
                 Ok(()) => return Ok(candidate),
                 Err(why) => {
-                    let install = &definition.install;
-                    failures
-                        .push(format!("{} failed: {why} (install: {install})", definition.name));
+                    let install = definition.way_to_get_it();
+                    failures.push(format!("{} failed: {why}{install}", definition.name));
                 }
             }
         }

@@ -260,8 +260,7 @@ fn find(settings: &LspSettings, file: &Path, search: SearchIn<'_>) -> Result<Vec
                 language: choice.language.to_owned(),
             }),
             Err(why) => {
-                missing
-                    .push(format!("{}: {why}; install: {}", definition.name, definition.install));
+                missing.push(format!("{}: {why}{}", definition.name, definition.way_to_get_it()));
             }
         }
     }
