@@ -171,6 +171,11 @@ async fn a_person_asks_for_it_and_is_told_in_words() {
     let start = &scene.events(&session, "compaction/start")[0];
     assert_eq!(start["data"]["trigger"], "person");
     client.finish(&scene.place).await;
+    let mut client = Client::ready(&launch(&scene)).await;
+    client.load(&scene.place, &session).await.ok();
+    let shown = client.trace().text(&session);
+    assert!(shown.contains("From here on the model reads a summary"), "{shown}");
+    client.finish(&scene.place).await;
     scene.assert_lawful();
 }
 

@@ -20,7 +20,7 @@ pub(crate) use self::checkpoint::{Checkpoint, instruction, text_of};
 pub use self::fill::Fill;
 pub(crate) use self::fill::tokens_of;
 pub(crate) use self::prune::{Pruned, prunable};
-pub(crate) use self::span::{Plan, omission};
+pub(crate) use self::span::{Plan, Unread, omission};
 
 /// The source of the message that stands for what was summarised, and of what asks for it.
 pub(crate) const SOURCE: &str = "compaction";
@@ -88,6 +88,10 @@ pub(crate) struct Sizes {
     pub(crate) tail: u64,
     /// The most of a summary.
     pub(crate) headroom: u64,
+    /// What a request may be, so that there is room for the longest answer.
+    pub(crate) request: u64,
+    /// What a route takes at all.
+    pub(crate) window: u64,
 }
 
 impl CompactionConfig {
@@ -105,12 +109,12 @@ impl CompactionConfig {
         let trigger = share(window, self.trigger).min(room.saturating_sub(headroom));
         let tail = share(room, self.tail);
         Some(if tail < trigger {
-            Ok(Sizes { trigger, tail, headroom })
+            Ok(Sizes { trigger, tail, headroom, request: room, window })
         } else {
             Err(format!(
                 "a window of {window} tokens has no room to work in beside answers of {max_output} \
-                 tokens and a summary of {headroom}; set a smaller max_output for the model, or a \
-                 smaller tail or headroom under [compaction] in config.toml"
+                 tokens and a summary of {headroom}; set a smaller max_output for the model, or other \
+                 values of trigger, tail and headroom under [compaction] in config.toml"
             ))
         })
     }

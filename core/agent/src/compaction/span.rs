@@ -33,6 +33,29 @@ impl Plan {
     }
 }
 
+/// What no answer has followed yet at the end of a conversation that has something before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unread {
+    /// Where it stands.
+    pub(crate) span: Span,
+    /// Its size: an estimate before correction.
+    pub(crate) tokens: u64,
+    /// Whether it is input alone, no results of an answer's calls.
+    pub(crate) is_input: bool,
+}
+
+impl Unread {
+    /// `None` where the last thing said is an answer.
+    pub(crate) fn of(surface: &Projection) -> Option<Self> {
+        let nodes = Nodes::of(surface);
+        let unread = nodes.all.get(nodes.unanswered()..)?;
+        let span = Span { first: unread.first()?.seq, last: unread.last()?.seq };
+        let tokens = unread.iter().map(|node| node.tokens).sum();
+        let is_input = !unread.iter().any(|node| node.is_answer || node.is_result);
+        Some(Self { span, tokens, is_input })
+    }
+}
+
 /// What a summary request leaves out so that at most `room` tokens remain: the oldest part behind an
 /// earlier summary. `None` when nothing need go, or all would.
 pub(crate) fn omission(surface: &Projection, room: u64) -> Option<Span> {

@@ -8,18 +8,19 @@ fn sizes(window: u64, max_output: u64) -> Option<Result<Sizes, String>> {
     CompactionConfig::default().sizes(RouteLimits { window, max_output })
 }
 
-fn fit(window: u64, max_output: u64) -> Sizes {
-    sizes(window, max_output).unwrap().unwrap()
+fn fit(window: u64, max_output: u64) -> (u64, u64, u64) {
+    let sizes = sizes(window, max_output).unwrap().unwrap();
+    (sizes.trigger, sizes.tail, sizes.headroom)
 }
 
 /// The numbers of the design: min(0.8 W, W − M − H), and 0.16 (W − M).
 #[test]
 fn the_sizes_follow_from_window_answer_and_headroom() {
-    let large = Sizes { trigger: 800_000, tail: 139_520, headroom: 16_384 };
+    let large = (800_000, 139_520, 16_384);
     assert_eq!(fit(1_000_000, 128_000), large);
-    let answers_count = Sizes { trigger: 599_616, tail: 98_560, headroom: 16_384 };
+    let answers_count = (599_616, 98_560, 16_384);
     assert_eq!(fit(1_000_000, 384_000), answers_count);
-    let small = Sizes { trigger: 17_000, tail: 3_200, headroom: 3_000 };
+    let small = (17_000, 3_200, 3_000);
     assert_eq!(fit(24_000, 4_000), small);
 }
 

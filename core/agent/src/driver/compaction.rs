@@ -20,8 +20,8 @@ use super::Driver;
 use super::halt::Halt;
 use super::summary::useless;
 use crate::compaction::{
-    Checkpoint, CompactionConfig, Fill, Plan, Pruned, Sizes, instruction, omission, prunable,
-    text_of, tokens_of,
+    Checkpoint, CompactionConfig, Fill, Plan, Pruned, Sizes, Unread, instruction, omission,
+    prunable, text_of, tokens_of,
 };
 use crate::update::{AgentUpdate, Compaction, Meter, NoticeLevel, TurnOutcome};
 
@@ -84,10 +84,10 @@ impl Driver {
             let full = ModelFailure::new(FailureCode::ContextOverflow, "The window is full.");
             return self.recover(call.limits(), step, &full, token).await;
         }
-        let state = self.recorder.session().state();
-        let new: u64 = input.iter().map(|message| Message::User(message).tokens()).sum();
-        let new = new.saturating_mul(state.context_size.percent()) / 100;
-        if state.context_size.tokens().saturating_add(new) <= sizes.trigger {
+        let new = self.corrected(input.iter().map(|message| Message::User(message).tokens()).sum());
+        let size = self.recorder.session().state().context_size.tokens().saturating_add(new);
+        // What is too long by itself fits into no conversation, however short.
+        if size <= sizes.trigger || new > sizes.window {
             return Ok(false);
         }
         let trigger = CompactionTrigger::Pressure;
@@ -112,10 +112,18 @@ impl Driver {
         let Some(sizes) = sizes else { return Ok(false) };
         let trigger = CompactionTrigger::Overflow;
         let job = || Job { trigger, focus: None, step, sizes, again: None, is_too_long: false };
+        let unread = Unread::of(&self.recorder.session().projection());
+        let input = unread.filter(|unread| unread.is_input);
+        if let Some(input) = input.filter(|it| self.corrected(it.tokens) > sizes.window) {
+            return Err(self.withdraw_too_long(input, failure)?);
+        }
         let why = match self.shorten(job(), token).await? {
             Shortened::Yes => return Ok(true),
             _ if self.prune_all(&job()).await? => return Ok(true),
-            Shortened::Nothing => "nothing of it can be left out".to_owned(),
+            Shortened::Nothing => match input {
+                Some(input) => return Err(self.withdraw_too_long(input, failure)?),
+                None => "nothing of it can be left out".to_owned(),
+            },
             Shortened::No(failure) => failure.message,
         };
         let fill = self.fill().named().map(|(name, tokens)| format!("{name} {tokens}")).join(", ");
@@ -125,6 +133,24 @@ impl Driver {
             failure.message
         );
         Err(ModelFailure { message, ..failure.clone() }.into())
+    }
+
+    /// Takes input off the surface that is too long for the window: it would make every later request
+    /// too long, too. What the turn ends with.
+    fn withdraw_too_long(&mut self, input: Unread, failure: &ModelFailure) -> Result<Halt, Halt> {
+        let tokens = self.corrected(input.tokens);
+        let note = format!(
+            "[What the user sent here was too long for the window (about {tokens} tokens) and was \
+             removed before anybody read it; they have been told.]"
+        );
+        self.withdraw(input.span.first, "too-long", &note)?;
+        let message = format!(
+            "{} What you sent last (about {tokens} tokens, with what it refers to) does not fit, and \
+             is withdrawn: the model does not read it, and the conversation goes on without it. Send \
+             less of it, or name files and let the model read what it needs.",
+            failure.message
+        );
+        Ok(ModelFailure { message, ..failure.clone() }.into())
     }
 
     /// The settings, where conversations are shortened by themselves.
@@ -243,7 +269,8 @@ impl Driver {
         let start = self.recorder.session().len();
         let id = MessageId::new(format!("compaction-{start}"));
         let ask = instruction(id, job.sizes.headroom, job.focus, job.again.as_deref());
-        self.begin_compaction(job, Some(ask), omits).await?;
+        let is_partial = omits.is_some_and(|(_, is_lost)| is_lost);
+        self.begin_compaction(job, Some(ask), omits.map(|(span, _)| span)).await?;
         let (answer, usage) = match self.summarise(call, token).await {
             Ok(summarised) => summarised,
             Err(halt) => {
@@ -252,12 +279,10 @@ impl Driver {
             }
         };
         let failure = match answer {
-            Ok(summary) => {
-                match self.replace(job, &plan, &summary, omits.is_some(), usage).await? {
-                    Ok(()) => return Ok(Tried::Done),
-                    Err(why) => useless(why),
-                }
-            }
+            Ok(summary) => match self.replace(job, &plan, &summary, is_partial, usage).await? {
+                Ok(()) => return Ok(Tried::Done),
+                Err(why) => useless(why),
+            },
             Err(failure) => failure,
         };
         if failure.code == FailureCode::Cancelled || token.is_cancelled() {
@@ -273,15 +298,28 @@ impl Driver {
         Ok(Tried::Failed(failure, wait))
     }
 
-    /// What a request for a summary leaves out: nothing, as long as the provider takes all of it.
-    fn omitted(&self, job: &Job<'_>) -> Option<Span> {
+    /// What a request for a summary leaves out, and whether that is then in no summary: nothing, as
+    /// long as there is room for all of it; then what stays in any case because no answer has followed
+    /// it yet; then the oldest part.
+    fn omitted(&self, job: &Job<'_>) -> Option<(Span, bool)> {
+        let session = self.recorder.session();
+        let size = session.state().context_size.tokens();
         let room = match job.trigger {
-            CompactionTrigger::Overflow => job.sizes.trigger / 2,
-            _ if job.is_too_long => job.sizes.trigger,
-            _ => return None,
+            // The provider counts otherwise than was thought.
+            CompactionTrigger::Overflow => (job.sizes.trigger / 2).min(size / 2),
+            _ if job.is_too_long => (job.sizes.trigger / 2).min(size / 2),
+            _ => job.sizes.request,
         };
-        let surface = self.recorder.session().projection();
-        omission(&surface, uncorrected(room, self.percent()))
+        if size <= room {
+            return None;
+        }
+        let surface = session.projection();
+        match Unread::of(&surface) {
+            Some(unread) if size.saturating_sub(self.corrected(unread.tokens)) <= room => {
+                Some((unread.span, false))
+            }
+            _ => omission(&surface, uncorrected(room, self.percent())).map(|span| (span, true)),
+        }
     }
 
     /// Puts the checkpoint in the place of what it covers; or says why not.
@@ -387,6 +425,11 @@ impl Driver {
         let all = all.saturating_add(tokens_of(&self.assembly.specs)).max(1);
         let size = session.state().context_size.tokens();
         size.saturating_mul(all.saturating_sub(gone)) / all
+    }
+
+    /// An estimate, corrected by how right those of this session were.
+    fn corrected(&self, tokens: u64) -> u64 {
+        tokens.saturating_mul(self.percent()) / 100
     }
 
     fn percent(&self) -> u64 {

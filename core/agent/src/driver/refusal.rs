@@ -1,14 +1,41 @@
-//! A model's refusal: what its provider says of it is told and logged, also where there is no
-//! answer that could carry it.
+//! Input that does not stay before the model: what it refused, and what is too long for its window.
+//! Sent again it would be refused again, with everything after it. The log keeps it.
+//!
+//! What a provider says of a refusal is told and logged, also where there is no answer that could
+//! carry it.
 
 use bridle_model::{Assembled, FailureCode, ModelFailure, Refusal, StopReason};
-use bridle_session::{StepNumber, Usage};
+use bridle_session::{
+    Content, Draft, Message, MessageId, Seq, StepNumber, SurfaceOp, Usage, UserMessage, UserSource,
+};
 
 use super::Driver;
 use super::halt::Halt;
 use crate::update::NoticeLevel;
 
 impl Driver {
+    /// Takes everything from `first` on off the surface, the system prompt apart; `note` stands in its
+    /// place, under the name `why`.
+    pub(super) fn withdraw(&mut self, first: Seq, why: &str, note: &str) -> Result<(), Halt> {
+        let projection = self.recorder.session().projection();
+        let input = projection
+            .entries()
+            .filter(|(seq, message)| *seq >= first && !matches!(message, Message::System(_)))
+            .map(|(seq, _)| seq)
+            .collect::<Vec<_>>();
+        let (Some(first), Some(last)) = (input.first(), input.last()) else {
+            return Ok(());
+        };
+        let note = UserMessage {
+            id: MessageId::new(format!("{why}-{}", self.turn)),
+            content: vec![Content::text(note)],
+            source: UserSource::Context { name: why.to_owned() },
+        };
+        let op = SurfaceOp::Replace { first: *first, last: *last, covers: input.clone() };
+        self.recorder.append_draft(Draft { data: note.into(), surface: Some(op) })?;
+        Ok(())
+    }
+
     /// Tells why the model refuses, if it does. What a refusal without a block has cost is logged
     /// here, because no message will say it.
     pub(super) async fn explain_refusal(

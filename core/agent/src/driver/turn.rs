@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 
 use bridle_model::StopReason;
 use bridle_session::{
-    Content, Draft, Failure, Message, MessageId, Seq, StepEnd, StepNumber, StepStart, SurfaceOp,
-    TitleSet, TurnEnd, TurnEndReason, TurnStart, UserMessage, UserSource,
+    Content, Failure, MessageId, Seq, StepEnd, StepNumber, StepStart, TitleSet, TurnEnd,
+    TurnEndReason, TurnStart, UserMessage, UserSource,
 };
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -193,7 +193,8 @@ impl Driver {
                 Some(TurnEndReason::Completed)
             }
             Answer::Settled { stop: StopReason::Refusal, .. } => {
-                self.withdraw_refused(Seq(first_new.0))?;
+                let note = "[The model refused the request that stood here; it was removed.]";
+                self.withdraw(Seq(first_new.0), "refusal", note)?;
                 Some(TurnEndReason::Refused)
             }
             Answer::Settled { stop, calls } => {
@@ -251,30 +252,6 @@ impl Driver {
         let message = format!("The turn was ended: {why}.");
         self.notice(NoticeLevel::Warning, message.as_str(), None).await;
         TurnEndReason::Blocked { message, limit: true }
-    }
-
-    /// Takes a refused input and what followed it off the surface: sent again, it would be refused
-    /// again. The log keeps it. `first` is the first event of the refused step.
-    fn withdraw_refused(&mut self, first: Seq) -> Result<(), Halt> {
-        let projection = self.recorder.session().projection();
-        let turn_input = projection
-            .entries()
-            .filter(|(seq, message)| *seq >= first && !matches!(message, Message::System(_)))
-            .map(|(seq, _)| seq)
-            .collect::<Vec<_>>();
-        let (Some(first), Some(last)) = (turn_input.first(), turn_input.last()) else {
-            return Ok(());
-        };
-        let note = UserMessage {
-            id: MessageId::new(format!("refusal-{}", self.turn)),
-            content: vec![Content::text(
-                "[The model refused the request that stood here; it was removed.]",
-            )],
-            source: UserSource::Context { name: "refusal".to_owned() },
-        };
-        let op = SurfaceOp::Replace { first: *first, last: *last, covers: turn_input.clone() };
-        self.recorder.append_draft(Draft { data: note.into(), surface: Some(op) })?;
-        Ok(())
     }
 
     /// The first line of the first prompt names the session.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Fold;
 use crate::content::{Block, Content};
-use crate::event::Event;
+use crate::event::{Event, SurfaceOp};
+use crate::id::Seq;
 use crate::projection::Message;
 use crate::vocabulary::{CompactionEnd, CompactionOutcome, EventData, Usage};
 
@@ -33,6 +34,9 @@ pub struct ContextSize {
     measured: u64,
     /// The estimate of what came since, not corrected.
     since: u64,
+    /// Of that, each message that no answer has followed yet.
+    #[serde(default)]
+    unread: Vec<(Seq, u64)>,
     /// The sums from which the ratio follows: growth of the prompt as estimated and as counted.
     estimated: u64,
     counted: u64,
@@ -62,6 +66,7 @@ impl ContextSize {
     }
 
     fn answered(&mut self, usage: &Usage, blocks: u64) {
+        self.unread.clear();
         if *usage == Usage::default() {
             // This provider counts nothing.
             self.since = self.since.saturating_add(blocks);
@@ -92,6 +97,7 @@ impl Fold for ContextSize {
                 ..
             }) => {
                 (self.measured, self.since, self.rough) = (*tokens, 0, true);
+                self.unread.clear();
                 return;
             }
             EventData::SystemMessage(message) => estimate(Message::System(message)),
@@ -99,6 +105,13 @@ impl Fold for ContextSize {
             EventData::ToolResult(result) => estimate(Message::ToolResult(result)),
             _ => return,
         };
+        // What goes before an answer has counted it is known to be gone.
+        if let Some(SurfaceOp::Replace { covers, .. }) = &event.surface {
+            let gone = self.unread.extract_if(.., |(seq, _)| covers.contains(seq));
+            let gone: u64 = gone.map(|(_, tokens)| tokens).sum();
+            self.since = self.since.saturating_sub(gone);
+        }
+        self.unread.push((event.seq, estimate));
         self.since = self.since.saturating_add(estimate);
     }
 }

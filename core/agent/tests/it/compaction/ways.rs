@@ -199,17 +199,67 @@ async fn a_summary_request_that_is_too_long_is_cut_to_fit() {
     assert_eq!(omits.collect::<Vec<_>>(), [false, true], "and the log says so");
 }
 
-/// B115: nothing can be left out, so the turn ends with what fills the window, and soon.
+/// B115: input that no window takes ends its turn, and does not stay to break every later one: neither
+/// at the beginning nor in a conversation that is as good as it was.
 #[tokio::test]
-async fn a_prompt_that_is_too_long_for_the_window_ends_with_the_reason() {
+async fn a_prompt_that_is_too_long_for_the_window_is_withdrawn() {
+    for is_good in [false, true] {
+        let mut rig = Rig::start(setting(Vec::new())).await;
+        if is_good {
+            rig.model.push(answer(150, &long("said")));
+            rig.run(&long("first")).await;
+        }
+        rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
+        let (lines, outcome) = rig.run(&"w".repeat(10 * LONG)).await;
+        let TurnOutcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(failure.code, "context-overflow");
+        assert!(failure.message.contains("does not fit, and is withdrawn"), "{}", failure.message);
+        assert!(told(&lines).is_empty(), "the good part is not touched: {lines:?}");
+        rig.model.push(answer(200, "Fine."));
+        assert_eq!(rig.run("next").await.1, TurnOutcome::EndTurn);
+        let then = last(&rig);
+        assert!(!then.contains("www") && then.ends_with("\nuser: next"), "{then}");
+        assert!(then.contains("was too long for the window"), "{then}");
+        assert_eq!(then.contains("user: first"), is_good, "{then}");
+    }
+}
+
+/// Input that is not too long by itself, behind a conversation that cannot be made shorter.
+#[tokio::test]
+async fn a_prompt_for_which_there_is_no_room_is_withdrawn() {
     let mut rig = Rig::start(setting(Vec::new())).await;
     rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
-    let (_, outcome) = rig.run(&"w".repeat(10 * LONG)).await;
+    let (_, outcome) = rig.run(&long("first")).await;
     let TurnOutcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(failure.code, "context-overflow");
-    assert!(failure.message.contains("nothing of it can be left out"), "{}", failure.message);
-    assert!(failure.message.contains("your messages 14"), "{}", failure.message);
-    assert_eq!(rig.model.requests().len(), 1);
+    assert!(failure.message.contains("does not fit, and is withdrawn"), "{}", failure.message);
+    rig.model.push(answer(200, "Fine."));
+    assert_eq!(rig.run("next").await.1, TurnOutcome::EndTurn);
+}
+
+/// Unread results that make the conversation too long stay in any case, so the summary is written
+/// without them, at the first try.
+#[tokio::test]
+async fn a_summary_is_written_without_what_is_too_much_and_stays() {
+    use crate::rig::TestTool;
+    let big =
+        |_| -> futures::future::BoxFuture<'static, _> { Box::pin(async { Ok("y".repeat(3_000)) }) };
+    let tool = TestTool::new("look", bridle_agent::Access::ReadInside("/ws".into()), big);
+    let mut rig = Rig::start(setting(vec![tool])).await;
+    for (word, input) in [("first", 150), ("second", 450)] {
+        rig.model.push(answer(input, &long("said")));
+        rig.run(&long(word)).await;
+    }
+    rig.model.push(calls(&[("c1", "look", "{}")]));
+    rig.model.push(answer(650, "Notes."));
+    rig.model.push(answer(900, "Done."));
+    let (lines, outcome) = rig.run("third").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn, "{lines:?}");
+    let requests = rig.model.requests();
+    let asked = &requests[requests.len() - 2];
+    assert!(asked.contains("user: first") && !asked.contains("yyy"), "{asked}");
+    assert!(last(&rig).contains("result c1: yyy"), "{}", last(&rig));
+    assert!(!last(&rig).contains("the oldest part was too long"), "{}", last(&rig));
+    assert_eq!(ends(&rig.log().await), ["compacted"]);
 }
 
 /// A provider that finds everything too long is not asked without end.
