@@ -137,8 +137,17 @@ async fn a_skill_is_called_by_its_name() {
         "---\nname: mine\ndescription: x\ndisable-model-invocation: true\n---\nOnly by hand.\n";
     scene.place.write("../home/.agents/skills/mine/SKILL.md", own);
     let (mut client, session) = scene.session().await;
-    let names =
-        ["help", "status", "mcp", "lsp", "deploy", "mine", "configure-bridle", "write-a-skill"];
+    let names = [
+        "help",
+        "status",
+        "mcp",
+        "lsp",
+        "compact",
+        "deploy",
+        "mine",
+        "configure-bridle",
+        "write-a-skill",
+    ];
     wait_for_commands(&client, &session, |told| told == names).await;
     client.prompt(&session, "/deploy to staging").await.ok();
     client.prompt(&session, "/mine").await.ok();
@@ -360,7 +369,7 @@ async fn skills_can_be_switched_off() {
     scene.place.write(".agents/skills/a/SKILL.md", skill("a", "x", "body"));
     let (mut client, session) = scene.session().await;
     client.prompt(&session, "/a").await.ok();
-    assert_eq!(commands(&client.trace(), &session), ["help", "status", "mcp", "lsp"]);
+    assert_eq!(commands(&client.trace(), &session), ["help", "status", "mcp", "lsp", "compact"]);
     client.finish(&scene.place).await;
     let request = scene.requests()[0].to_string();
     assert!(

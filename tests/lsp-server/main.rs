@@ -231,7 +231,8 @@ fn read(input: &mut impl std::io::BufRead) -> Option<Value> {
 fn hear(message: &Value) -> u64 {
     let Some(path) = std::env::var_os("LSP_HEARD") else { return 1 };
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();
-    writeln!(file, "{message}").unwrap();
+    // In one piece, so that a server that is killed leaves no half of a line.
+    file.write_all(format!("{message}\n").as_bytes()).unwrap();
     let method = message["method"].as_str().unwrap_or("answer");
     let mark = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"");
     let text = std::fs::read_to_string(&path).unwrap();

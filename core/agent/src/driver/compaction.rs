@@ -59,6 +59,12 @@ struct Job<'a> {
     is_too_long: bool,
 }
 
+impl Job<'_> {
+    fn new(trigger: CompactionTrigger, step: StepNumber, sizes: Sizes) -> Self {
+        Self { trigger, focus: None, step, sizes, again: None, is_too_long: false }
+    }
+}
+
 /// What one try came to.
 enum Tried {
     Done,
@@ -91,7 +97,7 @@ impl Driver {
             return Ok(false);
         }
         let trigger = CompactionTrigger::Pressure;
-        let job = Job { trigger, focus: None, step, sizes, again: None, is_too_long: false };
+        let job = Job::new(trigger, step, sizes);
         // What could not be shortened may still fit.
         Ok(matches!(self.shorten(job, token).await?, Shortened::Yes))
     }
@@ -111,7 +117,7 @@ impl Driver {
         let sizes = self.automatic().and_then(|config| config.sizes(limits)?.ok());
         let Some(sizes) = sizes else { return Ok(false) };
         let trigger = CompactionTrigger::Overflow;
-        let job = || Job { trigger, focus: None, step, sizes, again: None, is_too_long: false };
+        let job = || Job::new(trigger, step, sizes);
         let unread = Unread::of(&self.recorder.session().projection());
         let input = unread.filter(|unread| unread.is_input);
         if let Some(input) = input.filter(|it| self.corrected(it.tokens) > sizes.window) {
@@ -133,6 +139,17 @@ impl Driver {
             failure.message
         );
         Err(ModelFailure { message, ..failure.clone() }.into())
+    }
+
+    /// Whether something of the conversation can go on the route that answered last.
+    pub(super) fn can_be_shortened(&self) -> bool {
+        let context = self.recorder.session().state().context.as_ref();
+        let limits = context.map(|it| RouteLimits { window: it.window, max_output: it.max_output });
+        let sizes = self.automatic().zip(limits).and_then(|(config, limits)| config.sizes(limits));
+        let Some(Ok(sizes)) = sizes else { return false };
+        let trigger = CompactionTrigger::Overflow;
+        let job = Job::new(trigger, StepNumber::default(), sizes);
+        self.worthwhile(&job).is_some()
     }
 
     /// Takes input off the surface that is too long for the window: it would make every later request
@@ -188,7 +205,7 @@ impl Driver {
         sizes.tail = sizes.tail.min(used.saturating_mul(sizes.tail) / sizes.trigger.max(1));
         let focus = Some(focus.trim()).filter(|focus| !focus.is_empty());
         let trigger = CompactionTrigger::Person;
-        let job = Job { trigger, focus, step, sizes, again: None, is_too_long: false };
+        let job = Job { focus, ..Job::new(trigger, step, sizes) };
         match self.shorten(job, token).await? {
             Shortened::Yes => Ok(()),
             Shortened::Nothing => {

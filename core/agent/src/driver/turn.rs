@@ -215,7 +215,7 @@ impl Driver {
         if matches!(stop, StopReason::MaxTokens | StopReason::ContextFull) {
             // The last call may be cut off in the middle of its arguments; none of them runs.
             self.refuse_cut_off_calls(calls, token).await?;
-            if stop == StopReason::ContextFull && self.automatic().is_some() {
+            if stop == StopReason::ContextFull && self.can_be_shortened() {
                 self.go_on_in_a_shorter_conversation();
                 return Ok(None);
             }
