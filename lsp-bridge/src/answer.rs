@@ -215,7 +215,7 @@ pub(crate) fn edits(result: &Value) -> Vec<Edits> {
 }
 
 /// The protocol's kinds of symbols, from 1.
-const KINDS: [&str; 26] = [
+pub(crate) const KINDS: [&str; 26] = [
     "file",
     "module",
     "namespace",

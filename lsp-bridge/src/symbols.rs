@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Entry, outline, symbols};
+use crate::answer::{Entry, KINDS, outline, symbols};
 use crate::ask::{At, Completeness, Question, read};
 use crate::choice::language_of;
 use crate::definition::Purpose;
@@ -93,6 +93,12 @@ impl Ask for Symbols {
         desk: &Desk,
         token: &CancellationToken,
     ) -> Result<Told, NoResult> {
+        if let Some(kind) = self.kind.as_deref().filter(|kind| kind_of(kind).is_none()) {
+            let kinds = KINDS.join(", ");
+            return Err(NoResult::Wrong(format!(
+                "there is no `kind` {kind:?}; it is one of: {kinds}"
+            )));
+        }
         match (self.op, files.first(), self.query.as_deref()) {
             (Op::Outline, None, _) => Err(NoResult::Wrong("`outline` needs `path`".to_owned())),
             (Op::Outline, Some(file), _) => self.outline(file, desk, token).await,
@@ -116,10 +122,7 @@ impl Symbols {
     }
 
     fn wants(&self, entry: &Entry) -> bool {
-        self.kind.as_deref().is_none_or(|kind| {
-            let kind = kind.to_ascii_lowercase().replace('_', " ");
-            entry.kind == kind || kind.strip_suffix('s') == Some(entry.kind)
-        })
+        self.kind.as_deref().is_none_or(|kind| kind_of(kind) == Some(entry.kind))
     }
 
     async fn outline(
@@ -183,6 +186,14 @@ impl Symbols {
         let (what, page) = (("symbol", "symbols"), self.page());
         view::list(&DeskView::of(desk), rows, what, who, page, Ignored::LeftOut).await
     }
+}
+
+/// The kind that a model means, in either case and number, with `_` for a blank; `None` for one that there
+/// is not.
+fn kind_of(text: &str) -> Option<&'static str> {
+    let text = text.to_ascii_lowercase().replace('_', " ");
+    let is_it = |kind: &&&str| **kind == text || text.strip_suffix('s') == Some(**kind);
+    KINDS.iter().find(is_it).copied()
 }
 
 /// What a search in the project found.

@@ -90,11 +90,19 @@ impl<A: Ask> Tool for CodeTool<A> {
                 A::TOOL
             ))
         })?;
-        let mut files = Vec::new();
+        let (mut files, mut missed) = (Vec::new(), Vec::new());
         for path in ask.paths() {
-            files.push(self.desk.place(path).await?);
+            match self.desk.place(path).await {
+                Ok(file) => files.push(file),
+                Err(why) => missed.push((line(path), why)),
+            }
         }
-        Ok(Box::new(CodeCall { ask, files, desk: Arc::clone(&self.desk) }))
+        // Of several files, one that cannot be asked about says nothing of the others.
+        if files.is_empty() && !missed.is_empty() {
+            let (_, why) = missed.swap_remove(0);
+            return Err(why);
+        }
+        Ok(Box::new(CodeCall { ask, files, missed, desk: Arc::clone(&self.desk) }))
     }
 
     fn outline(&self, arguments: &str) -> Display {
@@ -107,6 +115,8 @@ impl<A: Ask> Tool for CodeTool<A> {
 struct CodeCall<A> {
     ask: A,
     files: Vec<PathBuf>,
+    /// What it names besides that is no file to ask about, and why.
+    missed: Vec<(String, ToolFailure)>,
     desk: Arc<Desk>,
 }
 
@@ -144,7 +154,10 @@ impl<A: Ask> PlannedCall for CodeCall<A> {
         let answer = self.ask.answer(&self.files, &self.desk, &context.token).await;
         let mut display = self.display();
         match answer {
-            Ok(Told { text, mut locations }) => {
+            Ok(Told { mut text, mut locations }) => {
+                for (path, why) in &self.missed {
+                    text.push_str(&format!("{path}: unknown: {}\n", why.message));
+                }
                 locations.retain(|location| location.path.to_str().is_some());
                 locations.truncate(MAX_LOCATIONS);
                 if !locations.is_empty() {
@@ -157,7 +170,11 @@ impl<A: Ask> PlannedCall for CodeCall<A> {
                 Err(ToolFailure::aborted("Cancelled while a language server was asked."))
             }
             Err(why) => {
-                let failure = ToolFailure::failed(format!("{why}."));
+                let mut message = format!("{why}.");
+                for (path, why) in &self.missed {
+                    message.push_str(&format!("\n{path}: unknown: {}", why.message));
+                }
+                let failure = ToolFailure::failed(message);
                 display.text = Some(failure.message.clone());
                 display.message = self.desk.told_once(&why);
                 Err(ToolFailure { display: Some(display), ..failure })

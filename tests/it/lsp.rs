@@ -288,6 +288,35 @@ async fn a_file_without_a_server_is_told_from_one_without_an_answer() {
     it.finish().await;
 }
 
+/// A kind of symbols that there is not is no kind that a file has none of.
+#[tokio::test]
+async fn a_kind_that_there_is_not_is_refused() {
+    let mut it = Code::new(json!({}), &[("area.toy", AREA)]).await;
+    for op in
+        [json!({"op": "outline", "path": "area.toy"}), json!({"op": "search", "query": "area"})]
+    {
+        let of = |kind: &str| {
+            let mut arguments = op.clone();
+            arguments["kind"] = json!(kind);
+            arguments
+        };
+        let result = it.call("code_symbols", of("func")).await;
+        assert!(
+            result.contains("there is no `kind` \\\"func\\\"; it is one of: file, "),
+            "{result}"
+        );
+        assert!(result.contains("function, variable"), "{result}");
+        for kind in ["function", "Functions"] {
+            let result = it.call("code_symbols", of(kind)).await;
+            assert!(result.contains("function area"), "{kind}: {result}");
+        }
+        let result = it.call("code_symbols", of("enum_member")).await;
+        assert!(!result.contains("there is no `kind`"), "{result}");
+        assert!(!result.contains("function area"), "{result}");
+    }
+    it.finish().await;
+}
+
 /// L40: whatever becomes of servers, the tools are the same bytes.
 #[tokio::test]
 async fn the_tools_are_the_same_whatever_becomes_of_servers() {

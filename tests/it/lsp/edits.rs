@@ -52,6 +52,26 @@ async fn a_server_that_registers_later_is_asked() {
     it.finish().await;
 }
 
+/// Of several files, one that is not there costs itself; where none is there, that is told.
+#[tokio::test]
+async fn a_file_that_is_not_there_says_nothing_of_the_others() {
+    let mut it = Code::new(json!({}), &[("main.toy", "undefined one\n")]).await;
+    for paths in [["main.toy", "gone.toy"], ["gone.toy", "main.toy"]] {
+        let result = it.call("code_diagnostics", json!({"paths": paths})).await;
+        assert!(result.contains("main.toy:1: error: one is undefined"), "{result}");
+        assert!(result.contains("gone.toy: unknown: "), "{result}");
+        assert!(result.contains("gone.toy is no file."), "{result}");
+    }
+    let paths = json!({"paths": ["/etc/hostname", "main.toy"]});
+    let result = it.call("code_diagnostics", paths).await;
+    assert!(result.contains("one is undefined"), "{result}");
+    assert!(result.contains("/etc/hostname is outside of the session's folders"), "{result}");
+    let result = it.call("code_diagnostics", json!({"paths": ["gone.toy", "lost.toy"]})).await;
+    assert!(result.contains("gone.toy is no file."), "{result}");
+    assert!(!result.contains("No errors"), "{result}");
+    it.finish().await;
+}
+
 /// L01: a report of an older text is not told.
 #[tokio::test]
 async fn a_report_of_an_older_text_is_not_told() {
