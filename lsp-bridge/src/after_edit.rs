@@ -40,7 +40,23 @@ const MAX_FILES: usize = 5;
 pub(crate) struct AfterEdit {
     desk: Arc<Desk>,
     /// What was wrong before the bodies that run, by call.
-    before: Mutex<HashMap<ToolCallId, Vec<Report>>>,
+    before: Mutex<HashMap<ToolCallId, Before>>,
+}
+
+/// What was wrong with the files of a call before it.
+struct Before {
+    reports: Vec<Report>,
+    /// The files that were not there: nothing was wrong with them.
+    absent: Vec<PathBuf>,
+}
+
+impl Before {
+    /// What was wrong that this report would tell; `None` where that is not known.
+    fn of(&self, now: &Report) -> Option<&[Diagnostic]> {
+        let known = self.reports.iter().find(|was| was.file == now.file && was.who == now.who);
+        let known = known.map(|was| was.diagnostics.as_slice());
+        known.or_else(|| self.absent.contains(&now.file).then_some(&[]))
+    }
 }
 
 impl AfterEdit {
@@ -69,16 +85,14 @@ impl AfterEdit {
         reports.into_iter().flatten().filter(is_sure).collect()
     }
 
-    fn news(&self, before: &[Report], after: &[Report]) -> Option<String> {
+    fn news(&self, before: &Before, after: &[Report]) -> Option<String> {
         let (mut rows, mut count) = (Vec::new(), 0);
         // A wrong environment breaks every import of a file: one kind of error does not hide the others.
         let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
         for now in after {
-            let was = before.iter().find(|was| was.file == now.file && was.who == now.who);
-            let Some(was) = was else { continue };
+            let Some(was) = before.of(now) else { continue };
             let is_new = |one: &&Diagnostic| {
-                one.severity == Severity::Error
-                    && !was.diagnostics.iter().any(|known| known.says_the_same(one))
+                one.severity == Severity::Error && !was.iter().any(|known| known.says_the_same(one))
             };
             let file = self.desk.shown(&now.file);
             for one in now.diagnostics.iter().filter(is_new) {
@@ -143,15 +157,15 @@ impl Around<ToolRun> for AfterEdit {
         let was_there = exists(&files).await;
         if self.desk.project.servers.settings().after_edit {
             self.desk.catch_up().await;
-            let there: Vec<_> = files
-                .iter()
-                .zip(&was_there)
-                .filter(|(_, there)| **there)
-                .map(|(file, _)| file.clone())
-                .collect();
+            let those = |wanted: bool| {
+                let all = files.iter().zip(&was_there).filter(move |(_, there)| **there == wanted);
+                all.map(|(file, _)| file.clone()).collect::<Vec<_>>()
+            };
+            let (there, absent) = (those(true), those(false));
             let reports = self.reports(&there, &token).await;
-            if !reports.is_empty() {
-                self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(call, reports);
+            if !reports.is_empty() || !absent.is_empty() {
+                let before = Before { reports, absent };
+                self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(call, before);
             }
         }
         let outcome = next.run(body).await;

@@ -1,4 +1,5 @@
-//! What servers answer, read element by element: a bad element costs itself and never the list.
+//! What servers answer, read element by element: a bad element costs itself and never the list. What is
+//! nothing that the protocol has for an answer, or of which no element can be read, is no answer.
 
 use std::path::PathBuf;
 
@@ -14,11 +15,62 @@ pub(crate) struct Place {
     pub(crate) range: Range,
 }
 
-/// Places, and how many more are in no file of this machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Places {
-    pub(crate) list: Vec<Place>,
+/// The elements of an answer, and how many more it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed<T> {
+    pub(crate) list: Vec<T>,
+    /// Those that are in no file of this machine.
     pub(crate) elsewhere: usize,
+    /// Those that cannot be read.
+    pub(crate) unread: usize,
+}
+
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Self { list: Vec::new(), elsewhere: 0, unread: 0 }
+    }
+}
+
+/// Nothing of an answer can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable;
+
+/// Why an element of an answer is not told.
+enum Missed {
+    Elsewhere,
+    Unread,
+}
+
+/// An element that is read or is bad.
+fn or_unread<T>(read: Option<T>) -> Result<T, Missed> {
+    read.ok_or(Missed::Unread)
+}
+
+impl<T> Listed<T> {
+    /// Of a list, of `null` for an empty one.
+    fn of(result: &Value, read: impl Fn(&Value) -> Result<T, Missed>) -> Result<Self, Unreadable> {
+        let items = match result {
+            Value::Array(items) => items.as_slice(),
+            Value::Null => &[],
+            _ => return Err(Unreadable),
+        };
+        let mut listed = Self::default();
+        for item in items {
+            match read(item) {
+                Ok(one) => listed.list.push(one),
+                Err(Missed::Elsewhere) => listed.elsewhere += 1,
+                Err(Missed::Unread) => listed.unread += 1,
+            }
+        }
+        listed.checked()
+    }
+
+    fn checked(self) -> Result<Self, Unreadable> {
+        match self.list.is_empty() && self.elsewhere == 0 && self.unread > 0 {
+            true => Err(Unreadable),
+            false => Ok(self),
+        }
+    }
 }
 
 /// A symbol of a file or of a project.
@@ -51,67 +103,65 @@ pub(crate) struct Edits {
     pub(crate) edits: Vec<(Range, String)>,
 }
 
-impl Places {
-    /// Of a location, several, or links to some.
-    pub(crate) fn of(result: &Value) -> Self {
-        let mut places = Self::default();
-        for item in items(result) {
-            match place(item) {
-                Some(place) => places.list.push(place),
-                None if item.is_object() => places.elsewhere += 1,
-                None => {}
-            }
-        }
-        places.list.sort();
-        places.list.dedup();
-        places
-    }
+/// The places of a location, of several, or of links to some.
+pub(crate) fn places(result: &Value) -> Result<Listed<Place>, Unreadable> {
+    let mut places = match result {
+        Value::Object(_) => Listed::of(&Value::Array(vec![result.clone()]), place),
+        several => Listed::of(several, place),
+    }?;
+    places.list.sort();
+    places.list.dedup();
+    Ok(places)
 }
 
-fn items(result: &Value) -> impl Iterator<Item = &Value> {
-    match result {
-        Value::Array(items) => items.as_slice(),
-        Value::Null => &[],
-        one => std::slice::from_ref(one),
-    }
-    .iter()
+fn place(item: &Value) -> Result<Place, Missed> {
+    let uri = item.get("targetUri").or_else(|| item.get("uri")).and_then(Value::as_str);
+    let uri = or_unread(uri)?;
+    let names = ["targetSelectionRange", "targetRange", "selectionRange", "range"];
+    let mut ranges = names.iter().filter_map(|name| item.get(name)).peekable();
+    // A symbol of a project may be in a file without a place in it.
+    let range = match ranges.peek() {
+        Some(_) => or_unread(ranges.find_map(Range::of))?,
+        None => Range::default(),
+    };
+    Ok(Place { path: path_of(uri).ok_or(Missed::Elsewhere)?, range })
 }
 
-fn place(item: &Value) -> Option<Place> {
-    let uri = item.get("targetUri").or_else(|| item.get("uri"))?.as_str()?;
-    let range = ["targetSelectionRange", "targetRange", "selectionRange", "range"];
-    let range = range.iter().find_map(|name| Range::of(item.get(name)?));
-    Some(Place { path: path_of(uri)?, range: range.unwrap_or_default() })
-}
-
-/// The text of a hover: whatever form it has.
-pub(crate) fn hover(result: &Value) -> Option<String> {
-    fn text(contents: &Value) -> Option<String> {
-        let text = match contents {
-            Value::String(text) => text.clone(),
-            Value::Array(parts) => parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n"),
-            Value::Object(fields) => {
-                let value = fields.get("value")?.as_str()?;
-                match fields.get("language").and_then(Value::as_str) {
-                    Some(language) => format!("```{language}\n{value}\n```"),
-                    None => value.to_owned(),
-                }
-            }
-            _ => return None,
+/// The texts of a hover, whatever form it has; without those that say nothing.
+pub(crate) fn hover(result: &Value) -> Result<Listed<String>, Unreadable> {
+    fn text(contents: &Value) -> Result<String, Missed> {
+        let fields = match contents {
+            Value::String(text) => return Ok(text.trim().to_owned()),
+            contents => or_unread(contents.as_object())?,
         };
-        (!text.trim().is_empty()).then(|| text.trim().to_owned())
+        let value = or_unread(fields.get("value").and_then(Value::as_str))?.trim();
+        Ok(match fields.get("language").and_then(Value::as_str) {
+            Some(language) if !value.is_empty() => format!("```{language}\n{value}\n```"),
+            _ => value.to_owned(),
+        })
     }
-    text(result.get("contents")?)
+    let mut texts = match result {
+        Value::Null => Ok(Listed::default()),
+        result => match result.get("contents").ok_or(Unreadable)? {
+            parts @ (Value::Array(_) | Value::Null) => Listed::of(parts, text),
+            one => Listed::of(&Value::Array(vec![one.clone()]), text),
+        },
+    }?;
+    texts.list.retain(|text| !text.is_empty());
+    Ok(texts)
 }
 
 /// The symbols of a file, nested or not, in their order.
-pub(crate) fn outline(result: &Value, file: &PathBuf) -> Vec<Entry> {
-    let mut entries = Vec::new();
-    add_symbols(result, file, None, 0, &mut entries);
-    if entries.iter().all(|entry| entry.depth == 0) {
-        entries.sort_by_key(|entry| entry.place.range.start);
+pub(crate) fn outline(result: &Value, file: &PathBuf) -> Result<Listed<Entry>, Unreadable> {
+    if !(result.is_array() || result.is_null()) {
+        return Err(Unreadable);
     }
-    entries
+    let mut entries = Listed::default();
+    add_symbols(result, file, None, 0, &mut entries);
+    if entries.list.iter().all(|entry| entry.depth == 0) {
+        entries.list.sort_by_key(|entry| entry.place.range.start);
+    }
+    entries.checked()
 }
 
 /// How deep symbols may be in each other.
@@ -122,18 +172,28 @@ fn add_symbols(
     file: &PathBuf,
     container: Option<&str>,
     depth: usize,
-    entries: &mut Vec<Entry>,
+    entries: &mut Listed<Entry>,
 ) {
-    for item in items(list) {
-        let Some(name) = item.get("name").and_then(Value::as_str) else { continue };
+    let items = match list {
+        Value::Array(items) => items.as_slice(),
+        Value::Null => &[],
+        _ => {
+            entries.unread += 1;
+            return;
+        }
+    };
+    for item in items {
         let flat = item.get("location");
         let range = match flat {
             Some(location) => location.get("range").and_then(Range::of),
             None => item.get("selectionRange").or_else(|| item.get("range")).and_then(Range::of),
         };
-        let Some(range) = range else { continue };
+        let (Some(name), Some(range)) = (item.get("name").and_then(Value::as_str), range) else {
+            entries.unread += 1;
+            continue;
+        };
         let named = item.get("containerName").and_then(Value::as_str);
-        entries.push(Entry {
+        entries.list.push(Entry {
             name: name.to_owned(),
             kind: kind(item),
             container: container.or(named).filter(|it| !it.is_empty()).map(str::to_owned),
@@ -150,36 +210,43 @@ fn add_symbols(
 }
 
 /// The symbols of a project that a search found.
-pub(crate) fn symbols(result: &Value) -> Vec<Entry> {
-    let entry = |item: &Value| {
-        let name = item.get("name")?.as_str()?;
+pub(crate) fn symbols(result: &Value) -> Result<Listed<Entry>, Unreadable> {
+    Listed::of(result, |item| {
+        let name = or_unread(item.get("name").and_then(Value::as_str))?;
         let container = item.get("containerName").and_then(Value::as_str);
-        Some(Entry {
+        Ok(Entry {
             name: name.to_owned(),
             kind: kind(item),
             container: container.filter(|it| !it.is_empty()).map(str::to_owned),
             depth: 0,
-            place: place(item.get("location")?)?,
+            place: place(or_unread(item.get("location"))?)?,
             whole: None,
         })
-    };
-    items(result).filter_map(entry).collect()
+    })
 }
 
 /// The ends of calls, `end` being `from` or `to`. The places of calls are in the caller.
-pub(crate) fn calls(result: &Value, end: &str) -> Vec<Calls> {
-    let calls = |item: &Value| {
+pub(crate) fn calls(result: &Value, end: &str) -> Result<Listed<Calls>, Unreadable> {
+    Listed::of(result, |item| {
         let at = item.get("fromRanges").and_then(Value::as_array);
-        let entry = call_item(item.get(end)?)?;
-        Some(Calls { entry, at: at.into_iter().flatten().filter_map(Range::of).collect() })
-    };
-    items(result).filter_map(calls).collect()
+        let entry = call_item(or_unread(item.get(end))?)?;
+        Ok(Calls { entry, at: at.into_iter().flatten().filter_map(Range::of).collect() })
+    })
+}
+
+/// What calls can be asked of: each as it is to be given back, and its file where it is in one.
+pub(crate) fn call_items(result: &Value) -> Result<Listed<(Value, Option<PathBuf>)>, Unreadable> {
+    Listed::of(result, |item| match call_item(item) {
+        Ok(entry) => Ok((item.clone(), Some(entry.place.path))),
+        Err(Missed::Elsewhere) => Ok((item.clone(), None)),
+        Err(unread) => Err(unread),
+    })
 }
 
 /// Something that calls or is called.
-pub(crate) fn call_item(item: &Value) -> Option<Entry> {
-    Some(Entry {
-        name: item.get("name")?.as_str()?.to_owned(),
+fn call_item(item: &Value) -> Result<Entry, Missed> {
+    Ok(Entry {
+        name: or_unread(item.get("name").and_then(Value::as_str))?.to_owned(),
         kind: kind(item),
         container: item.get("detail").and_then(Value::as_str).map(str::to_owned),
         depth: 0,
@@ -189,29 +256,55 @@ pub(crate) fn call_item(item: &Value) -> Option<Entry> {
 }
 
 /// The changes of an edit, by file, in either of the two forms; each from the beginning of its file on.
-pub(crate) fn edits(result: &Value) -> Vec<Edits> {
-    let edit = |item: &Value| {
-        let text = item.get("newText").or_else(|| item.pointer("/snippet/value"))?.as_str()?;
-        Some((Range::of(item.get("range")?)?, text.to_owned()))
+pub(crate) fn edits(result: &Value) -> Result<Listed<Edits>, Unreadable> {
+    let fields = match result {
+        Value::Null => return Ok(Listed::default()),
+        result => result.as_object().ok_or(Unreadable)?,
     };
-    let of = |uri: &str, list: &Value| {
-        let mut edits: Vec<_> = items(list).filter_map(edit).collect();
-        edits.sort_by_key(|(range, _)| range.start);
-        Some(Edits { path: path_of(uri)?, edits })
-    };
-    let mut all: Vec<Edits> = Vec::new();
-    let documents = result.get("documentChanges").map(items).into_iter().flatten();
-    all.extend(documents.filter_map(|change| {
-        of(change.pointer("/textDocument/uri")?.as_str()?, change.get("edits")?)
-    }));
-    if all.is_empty()
-        && let Some(changes) = result.get("changes").and_then(Value::as_object)
-    {
-        all.extend(changes.iter().filter_map(|(uri, list)| of(uri, list)));
+    let mut all: Listed<Edits> = Listed::default();
+    let documents = fields.get("documentChanges").filter(|it| !it.is_null());
+    let changes = fields.get("changes").filter(|it| !it.is_null());
+    match (documents, changes) {
+        (Some(documents), _) => {
+            for change in documents.as_array().ok_or(Unreadable)? {
+                let uri = change.pointer("/textDocument/uri").and_then(Value::as_str);
+                match (uri, change.get("edits")) {
+                    (Some(uri), Some(list)) => add_edits(uri, list, &mut all),
+                    // A file that is created, renamed or deleted.
+                    _ if change.get("kind").is_some_and(Value::is_string) => {}
+                    _ => all.unread += 1,
+                }
+            }
+        }
+        (None, Some(changes)) => {
+            for (uri, list) in changes.as_object().ok_or(Unreadable)? {
+                add_edits(uri, list, &mut all);
+            }
+        }
+        (None, None) if fields.is_empty() => {}
+        (None, None) => return Err(Unreadable),
     }
-    all.retain(|edits| !edits.edits.is_empty());
-    all.sort_by(|a, b| a.path.cmp(&b.path));
-    all
+    all.list.retain(|edits| !edits.edits.is_empty());
+    all.list.sort_by(|a, b| a.path.cmp(&b.path));
+    all.checked()
+}
+
+fn add_edits(uri: &str, list: &Value, all: &mut Listed<Edits>) {
+    let edit = |item: &Value| {
+        let text = item.get("newText").or_else(|| item.pointer("/snippet/value"));
+        let text = or_unread(text.and_then(Value::as_str))?;
+        let range = or_unread(item.get("range").and_then(Range::of))?;
+        Ok((range, text.to_owned()))
+    };
+    match (path_of(uri), Listed::of(list, edit)) {
+        (None, _) => all.elsewhere += 1,
+        (_, Err(Unreadable)) => all.unread += list.as_array().map_or(1, Vec::len),
+        (Some(path), Ok(Listed { list: mut edits, unread, .. })) => {
+            edits.sort_by_key(|(range, _)| range.start);
+            all.list.push(Edits { path, edits });
+            all.unread += unread;
+        }
+    }
 }
 
 /// The protocol's kinds of symbols, from 1.
@@ -260,31 +353,76 @@ mod tests {
         json!({"start": {"line": line, "character": 1}, "end": {"line": line, "character": 4}})
     }
 
+    /// How many of an answer's elements could be read, if it is one.
+    type Reader<'a> = &'a dyn Fn(&Value) -> Option<usize>;
+
     #[test]
     fn places_are_read_in_every_form_and_a_bad_one_costs_itself() {
         let one = json!({"uri": "file:///w/a.rs", "range": range(1)});
-        assert_eq!(Places::of(&one).list.len(), 1);
-        assert_eq!(Places::of(&Value::Null), Places::default());
+        assert_eq!(places(&one).unwrap().list.len(), 1);
+        assert_eq!(places(&Value::Null), Ok(Listed::default()));
         let many = json!([
             one, one, 7, null, {"uri": "jdt://x", "range": range(1)}, {"range": range(2)},
             {"targetUri": "file:///w/b%20c.rs", "targetRange": range(9), "targetSelectionRange": range(3)},
         ]);
-        let places = Places::of(&many);
+        let places = places(&many).unwrap();
         let found: Vec<_> =
             places.list.iter().map(|it| (it.path.to_str().unwrap(), it.range.start.line)).collect();
         assert_eq!(found, [("/w/a.rs", 1), ("/w/b c.rs", 3)]);
-        assert_eq!(places.elsewhere, 2);
+        assert_eq!((places.elsewhere, places.unread), (1, 3));
     }
 
     #[test]
     fn a_hover_is_read_in_every_form() {
-        let of = |contents: Value| hover(&json!({"contents": contents}));
-        assert_eq!(of(json!("x")).as_deref(), Some("x"));
-        assert_eq!(of(json!({"kind": "markdown", "value": " x "})).as_deref(), Some("x"));
+        let of = |contents: Value| hover(&json!({"contents": contents})).map(|it| it.list);
+        assert_eq!(of(json!("x")).unwrap(), ["x"]);
+        assert_eq!(of(json!({"kind": "markdown", "value": " x "})).unwrap(), ["x"]);
         let several = json!([{"language": "rust", "value": "fn x()"}, "", "more"]);
-        assert_eq!(of(several).as_deref(), Some("```rust\nfn x()\n```\n\nmore"));
-        assert_eq!(of(Value::Null), None);
-        assert_eq!(hover(&Value::Null), None);
+        assert_eq!(of(several).unwrap(), ["```rust\nfn x()\n```", "more"]);
+        for nothing in [json!(null), json!(""), json!([]), json!([" "])] {
+            assert_eq!(of(nothing), Ok(Vec::new()));
+        }
+        assert_eq!(hover(&Value::Null), Ok(Listed::default()));
+        assert_eq!(hover(&json!({"contents": [1, "x"]})).map(|it| it.unread), Ok(1));
+    }
+
+    /// Whatever is no answer is one for nobody; `null` and an empty list are answers.
+    #[test]
+    fn what_cannot_be_read_is_not_nothing() {
+        let file = PathBuf::from("/w/a");
+        let file = &file;
+        let readers: [(&str, Reader<'_>); 7] = [
+            ("places", &|it| places(it).ok().map(|it| it.list.len())),
+            ("hover", &|it| hover(it).ok().map(|it| it.list.len())),
+            ("outline", &|it| outline(it, file).ok().map(|it| it.list.len())),
+            ("symbols", &|it| symbols(it).ok().map(|it| it.list.len())),
+            ("calls", &|it| calls(it, "from").ok().map(|it| it.list.len())),
+            ("call items", &|it| call_items(it).ok().map(|it| it.list.len())),
+            ("edits", &|it| edits(it).ok().map(|it| it.list.len())),
+        ];
+        for (name, read) in readers {
+            let bad = [
+                json!(5),
+                json!("zzz"),
+                json!(true),
+                json!({"a": 1}),
+                json!([{"a": 1}]),
+                json!([1, 2, "x"]),
+                json!([null]),
+                json!({"contents": 5}),
+                json!({"changes": 5}),
+                json!({"contents": [7, {"a": 1}]}),
+                json!({"changes": {"file:///a": [7]}}),
+                json!({"documentChanges": [7]}),
+            ];
+            for bad in bad {
+                assert_eq!(read(&bad), None, "{name}: {bad}");
+            }
+            assert_eq!(read(&Value::Null), Some(0), "{name}");
+            if !["hover", "edits"].contains(&name) {
+                assert_eq!(read(&json!([])), Some(0), "{name}");
+            }
+        }
     }
 
     #[test]
@@ -294,10 +432,10 @@ mod tests {
                 {"name": "f", "kind": 6, "range": range(2), "selectionRange": range(2)}, {"kind": 1}]},
             {"name": "lost"},
         ]);
-        let names: Vec<_> = outline(&nested, &"/w/a".into())
-            .into_iter()
-            .map(|it| (it.name, it.kind, it.depth, it.container))
-            .collect();
+        let read = outline(&nested, &"/w/a".into()).unwrap();
+        assert_eq!(read.unread, 2);
+        let names: Vec<_> =
+            read.list.into_iter().map(|it| (it.name, it.kind, it.depth, it.container)).collect();
         let expected = [
             ("A".to_owned(), "class", 0, None),
             ("f".to_owned(), "method", 1, Some("A".to_owned())),
@@ -307,7 +445,8 @@ mod tests {
             {"name": "b", "kind": 99, "location": {"uri": "file:///w/a", "range": range(8)}},
             {"name": "a", "kind": 12, "location": {"uri": "file:///w/a", "range": range(2)}},
         ]);
-        let names: Vec<_> = outline(&flat, &"/w/a".into()).into_iter().map(|it| it.name).collect();
+        let flat = outline(&flat, &"/w/a".into()).unwrap();
+        let names: Vec<_> = flat.list.into_iter().map(|it| it.name).collect();
         assert_eq!(names, ["a", "b"]);
     }
 
@@ -320,7 +459,7 @@ mod tests {
             |uri: &str| json!({"textDocument": {"uri": uri, "version": null}, "edits": [edit(1)]});
         let documents = json!({"documentChanges": [document("file:///w/b"), {"kind": "create"}, document("file:///w/a")]});
         for result in [changes, documents] {
-            let all = edits(&result);
+            let all = edits(&result).unwrap().list;
             let paths: Vec<_> = all.iter().map(|it| it.path.to_str().unwrap()).collect();
             assert_eq!(paths, ["/w/a", "/w/b"], "{result}");
             assert!(all[1].edits.is_sorted_by_key(|(range, _)| range.start));

@@ -13,6 +13,7 @@ use bridle_world::files::Files;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::answer::{Listed, Unreadable};
 use crate::connection::{NoAnswer, put};
 use crate::heard::Readiness;
 use crate::life::{INTERNAL_ERROR, Life};
@@ -101,6 +102,41 @@ pub(crate) enum Completeness {
     Partial(String),
 }
 
+impl Completeness {
+    /// The same of an answer of which this many elements could not be read.
+    pub(crate) fn without(self, unread: usize) -> Self {
+        if unread == 0 {
+            return self;
+        }
+        let note = format!("{unread} more that were answered could not be read");
+        match self {
+            Self::Complete => Self::Partial(note),
+            Self::Loading(what) => Self::Loading(format!("{what}; {note}")),
+            Self::Found(what) => Self::Found(format!("{what}; {note}")),
+            Self::Sick(why) => Self::Sick(format!("{why}; {note}")),
+            Self::Partial(why) => Self::Partial(format!("{why}; {note}")),
+        }
+    }
+}
+
+impl Reply {
+    /// Reads what was answered; what could not be read of it makes it less than whole.
+    ///
+    /// # Errors
+    /// [`Trouble::Unreadable`].
+    pub(crate) fn read<T>(
+        &mut self,
+        candidate: &Candidate,
+        read: impl FnOnce(&Value) -> Result<Listed<T>, Unreadable>,
+    ) -> Result<Listed<T>, Trouble> {
+        let unreadable = |Unreadable| Trouble::Unreadable(candidate.server.name.clone());
+        let listed = read(&self.result).map_err(unreadable)?;
+        let known = std::mem::replace(&mut self.completeness, Completeness::Complete);
+        self.completeness = known.without(listed.unread);
+        Ok(listed)
+    }
+}
+
 /// What a server that knows a part of the project answers as well as any.
 const OF_ONE_FILE: [&str; 2] = ["textDocument/documentSymbol", "textDocument/hover"];
 
@@ -130,6 +166,9 @@ pub(crate) enum Trouble {
         /// In its words.
         why: String,
     },
+    /// The server answered, but not what the protocol has for an answer.
+    #[error("what {0} answered cannot be read; whether there is an answer is unknown")]
+    Unreadable(String),
     /// The server did not answer in time.
     #[error("{server} did not answer within {} s; whether there is an answer is unknown", .limit.as_secs())]
     TimedOut {

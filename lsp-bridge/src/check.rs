@@ -193,7 +193,9 @@ fn told(findings: &[Finding], least: Severity, desk: &Desk) -> Told {
         who.insert(report.who.as_str());
         if report.completeness != Completeness::Complete {
             let trust = trust(&report.completeness);
-            unknown.push(format!("{}: {} is {trust}\n", desk.shown(file), report.who));
+            let is =
+                if matches!(report.completeness, Completeness::Partial(_)) { ":" } else { " is" };
+            unknown.push(format!("{}: {}{is} {trust}\n", desk.shown(file), report.who));
         }
         let mut wanted: Vec<_> =
             report.diagnostics.iter().filter(|one| one.severity <= least).collect();

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::ask::{Completeness, MAX_STALE, Project, STALE, Trouble, lost, read, stale_pause};
 use crate::connection::{NoAnswer, put};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, diagnostics};
 use crate::documents::Shown;
 use crate::heard::{Push, Readiness};
 use crate::life::Life;
@@ -129,7 +129,7 @@ impl Run<'_> {
                 true => self.pull(deadline).await,
                 false => self.pushed(&source, shown, deadline).await,
             };
-            let diagnostics = match found {
+            let (diagnostics, unread) = match found {
                 Ok(found) => found,
                 Err(Missed::Stale) if stale < MAX_STALE => {
                     stale += 1;
@@ -142,7 +142,7 @@ impl Run<'_> {
                 }
                 Err(Missed::Unknown(why)) => return Err(why),
             };
-            let completeness = match ready {
+            let certainty = match ready {
                 Readiness::Ready => Completeness::Complete,
                 Readiness::Sick(why) => Completeness::Sick(why),
                 // What was asked for of a server that works on nothing is an answer.
@@ -162,7 +162,8 @@ impl Run<'_> {
                 true => self.with_pushed(diagnostics, shown),
                 false => diagnostics,
             };
-            let (file, who) = (self.file.clone(), self.who());
+            let (file, who, completeness) =
+                (self.file.clone(), self.who(), certainty.without(unread));
             return Ok(Report { file, who, diagnostics, completeness, source });
         }
     }
@@ -180,8 +181,8 @@ impl Run<'_> {
         Trouble::Failed { server: self.who(), why: why.to_string() }.into()
     }
 
-    /// Asks for a report.
-    async fn pull(&self, deadline: SystemTime) -> Result<Vec<Diagnostic>, Missed> {
+    /// Asks for a report: the problems, and how many that cannot be read.
+    async fn pull(&self, deadline: SystemTime) -> Result<(Vec<Diagnostic>, usize), Missed> {
         let mut params = json!({"textDocument": {"uri": uri_of(self.file)}});
         if let Some(identifier) = self.life.diagnostic_identifier() {
             put(&mut params, "identifier", identifier);
@@ -191,8 +192,11 @@ impl Run<'_> {
         let missed = |why: Unknown| Missed::Unknown(why);
         match answer {
             Ok(report) => {
-                let items = report.get("items").and_then(Value::as_array);
-                Ok(items.into_iter().flatten().filter_map(Diagnostic::of).collect())
+                // No report was named that it could be the same as.
+                let is_full = report.get("kind").is_none_or(|kind| kind == "full");
+                let items = report.get("items").filter(|_| is_full);
+                let unreadable = || missed(Trouble::Unreadable(self.who()).into());
+                diagnostics(items).ok_or_else(unreadable)
             }
             Err(NoAnswer::Refused { code, .. }) if STALE.contains(&code) => Err(Missed::Stale),
             Err(NoAnswer::Refused { code: -32601, .. }) => Err(Missed::Pull),
@@ -213,7 +217,7 @@ impl Run<'_> {
         source: &Source,
         shown: Shown,
         deadline: SystemTime,
-    ) -> Result<Vec<Diagnostic>, Missed> {
+    ) -> Result<(Vec<Diagnostic>, usize), Missed> {
         let mut states = self.life.heard.watch();
         loop {
             states.mark_unchanged();
@@ -226,7 +230,7 @@ impl Run<'_> {
                 Some(push) => {
                     let age = now.duration_since(push.at).unwrap_or_default();
                     if age >= SETTLED {
-                        return Ok(push.diagnostics.to_vec());
+                        return Ok((push.diagnostics.to_vec(), push.unread));
                     }
                     SETTLED - age
                 }

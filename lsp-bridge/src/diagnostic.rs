@@ -34,6 +34,15 @@ pub(crate) struct Diagnostic {
     pub(crate) source: Option<String>,
 }
 
+/// The problems of a list, and how many of its elements are none; `None` where no element can be read, or
+/// it is no list.
+pub(crate) fn diagnostics(listed: Option<&Value>) -> Option<(Vec<Diagnostic>, usize)> {
+    let listed = listed?.as_array()?;
+    let read: Vec<_> = listed.iter().filter_map(Diagnostic::of).collect();
+    let unread = listed.len() - read.len();
+    (listed.is_empty() || !read.is_empty()).then_some((read, unread))
+}
+
 impl Diagnostic {
     /// Reads one; `None` for what has no place or says nothing.
     pub(crate) fn of(value: &Value) -> Option<Self> {

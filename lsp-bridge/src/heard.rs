@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::connection::Listener;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, diagnostics};
 use crate::uri::{path_of, uri_of};
 
 /// How long nothing may go on for a server to count as idle: one piece of its work follows another.
@@ -62,6 +62,8 @@ pub(crate) struct Push {
     pub(crate) number: u64,
     pub(crate) at: SystemTime,
     pub(crate) diagnostics: Arc<[Diagnostic]>,
+    /// How many more cannot be read.
+    pub(crate) unread: usize,
 }
 
 /// How far a server's answers can be taken for the whole truth.
@@ -184,9 +186,9 @@ impl Heard {
         let Some(path) = params.get("uri").and_then(Value::as_str).and_then(path_of) else {
             return;
         };
-        let listed = params.get("diagnostics").and_then(Value::as_array);
-        let diagnostics: Arc<[Diagnostic]> =
-            listed.into_iter().flatten().filter_map(Diagnostic::of).take(MAX_DIAGNOSTICS).collect();
+        // What cannot be read is no report.
+        let Some((listed, unread)) = diagnostics(params.get("diagnostics")) else { return };
+        let diagnostics: Arc<[Diagnostic]> = listed.into_iter().take(MAX_DIAGNOSTICS).collect();
         let version = params.get("version").and_then(Value::as_i64);
         let at = self.clock.now();
         self.state.send_modify(|state| {
@@ -198,7 +200,7 @@ impl Heard {
             }
             if state.pushed.len() < MAX_FILES || state.pushed.contains_key(&path) {
                 let number = state.pushes;
-                state.pushed.insert(path, Push { version, number, at, diagnostics });
+                state.pushed.insert(path, Push { version, number, at, diagnostics, unread });
             }
         });
     }
@@ -398,6 +400,11 @@ mod tests {
         heard.heard("textDocument/publishDiagnostics", params);
         let push = heard.pushed(Path::new("/w/a(b.rs")).unwrap();
         let texts: Vec<_> = push.diagnostics.iter().map(|it| it.message.as_str()).collect();
-        assert_eq!((push.version, texts), (Some(3), vec!["one", "two"]));
+        assert_eq!((push.version, texts, push.unread), (Some(3), vec!["one", "two"], 4));
+        for bad in [json!(5), json!(null), json!([7])] {
+            let params = json!({"uri": "file:///w/b.rs", "diagnostics": bad});
+            heard.heard("textDocument/publishDiagnostics", params);
+            assert!(heard.pushed(Path::new("/w/b.rs")).is_none(), "{bad}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Entry, Place, Places, calls, edits, hover, outline};
+use crate::answer::{Entry, Place, call_items, calls, edits, hover, outline, places};
 use crate::ask::{At, Question, Reply, Trouble, read};
 use crate::desk::{Desk, NoResult};
 use crate::preview::preview;
@@ -187,7 +187,7 @@ impl Nav {
         // A server without an outline may do the rest.
         let outlined = desk.project.ask(&candidate, &question, token).await;
         let entries = match &outlined {
-            Ok(reply) => outline(&reply.result, &file),
+            Ok(reply) => outline(&reply.result, &file).map(|it| it.list).unwrap_or_default(),
             Err(Trouble::Cancelled) => return Err(Trouble::Cancelled.into()),
             Err(_) => Vec::new(),
         };
@@ -313,8 +313,8 @@ impl Nav {
             Op::References => json!({"context": {"includeDeclaration": true}}),
             _ => json!({}),
         };
-        let reply = ask(subject, method, more, desk, token).await?;
-        let mut places = Places::of(&reply.result);
+        let mut reply = ask(subject, method, more, desk, token).await?;
+        let mut places = reply.read(&subject.candidate, places)?;
         // Asked where a function is defined, some servers tell where it is declared, and the reverse.
         if let (Op::Definition, Some(named)) = (self.op, &subject.named)
             && !places
@@ -341,10 +341,12 @@ impl Nav {
         desk: &Desk,
         token: &CancellationToken,
     ) -> Result<Told, NoResult> {
-        let reply = ask(subject, "textDocument/hover", json!({}), desk, token).await?;
-        let Some(text) = hover(&reply.result) else {
+        let mut reply = ask(subject, "textDocument/hover", json!({}), desk, token).await?;
+        let texts = reply.read(&subject.candidate, hover)?.list;
+        if texts.is_empty() {
             return Ok(nothing("description", subject, &reply));
-        };
+        }
+        let text = texts.join("\n\n");
         let cut = match text.char_indices().nth(MAX_HOVER) {
             Some((end, _)) => {
                 let kept = text.get(..end).unwrap_or_default();
@@ -363,23 +365,22 @@ impl Nav {
         token: &CancellationToken,
     ) -> Result<Told, NoResult> {
         let prepare = "textDocument/prepareCallHierarchy";
-        let prepared = ask(subject, prepare, json!({}), desk, token).await?;
+        let mut prepared = ask(subject, prepare, json!({}), desk, token).await?;
         let (method, end, what) = match self.op {
             Op::IncomingCalls => {
                 ("callHierarchy/incomingCalls", "from", ("incoming call", "incoming calls"))
             }
             _ => ("callHierarchy/outgoingCalls", "to", ("outgoing call", "outgoing calls")),
         };
-        let items = prepared.result.as_array().cloned().unwrap_or_default();
+        let items = prepared.read(&subject.candidate, call_items)?.list;
         if items.is_empty() {
             return Ok(nothing("function that calls could be shown of", subject, &prepared));
         }
         let (mut rows, mut last) = (Vec::new(), prepared);
-        for item in items.iter().take(MAX_CALL_ITEMS) {
+        for (item, origin) in items.iter().take(MAX_CALL_ITEMS) {
             let question = Question { method, at: At::Project(None), more: json!({"item": item}) };
-            let reply = desk.project.ask(&subject.candidate, &question, token).await?;
-            let origin = crate::answer::call_item(item).map(|entry| entry.place.path);
-            for call in calls(&reply.result, end) {
+            let mut reply = desk.project.ask(&subject.candidate, &question, token).await?;
+            for call in reply.read(&subject.candidate, |result| calls(result, end))?.list {
                 rows.extend(call_rows(call, origin.as_ref(), self.op == Op::IncomingCalls));
             }
             last = Reply { found: last.found, ..reply };
@@ -402,7 +403,8 @@ impl Nav {
             .ok_or_else(|| NoResult::Wrong("`rename_preview` needs `new_name`".to_owned()))?;
         // Where it is only used, some servers rename it there alone.
         let definition = ask(subject, "textDocument/definition", json!({}), desk, token).await;
-        let places = definition.map(|reply| Places::of(&reply.result).list).unwrap_or_default();
+        let places = definition.ok().and_then(|reply| places(&reply.result).ok());
+        let places = places.map(|places| places.list).unwrap_or_default();
         let at = match places.as_slice() {
             [one] if desk.is_inside(&one.path) => {
                 At::Position { file: one.path.clone(), position: one.range.start }
@@ -411,8 +413,8 @@ impl Nav {
         };
         let there = Subject { candidate: subject.candidate.clone(), at, named: None };
         let more = json!({"newName": new_name});
-        let reply = ask(&there, "textDocument/rename", more, desk, token).await?;
-        let changes = edits(&reply.result);
+        let mut reply = ask(&there, "textDocument/rename", more, desk, token).await?;
+        let changes = reply.read(&subject.candidate, edits)?.list;
         if changes.is_empty() {
             return Ok(nothing("change", subject, &reply));
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Entry, KINDS, outline, symbols};
-use crate::ask::{At, Completeness, Question, read};
+use crate::ask::{At, Completeness, Question, Trouble, read};
 use crate::choice::language_of;
 use crate::definition::Purpose;
 use crate::desk::{Desk, NoResult};
@@ -134,9 +134,9 @@ impl Symbols {
         let candidate = desk.navigator(file, token).await?;
         let method = "textDocument/documentSymbol";
         let question = Question { method, at: At::File(file.clone()), more: json!({}) };
-        let reply = desk.project.ask(&candidate, &question, token).await?;
+        let mut reply = desk.project.ask(&candidate, &question, token).await?;
         let name = &candidate.server.name;
-        let mut entries = outline(&reply.result, file);
+        let mut entries = reply.read(&candidate, |result| outline(result, file))?.list;
         entries.retain(|entry| self.wants(entry));
         let trust = trust(&reply.completeness);
         let mut text =
@@ -211,24 +211,38 @@ pub(crate) async fn search(
     token: &CancellationToken,
 ) -> Result<Search, NoResult> {
     let running = desk.project.servers.running_for(&desk.project.roots);
-    let mut all: Option<Search> = None;
+    let (mut all, mut failures): (Option<Search>, Vec<String>) = (None, Vec::new());
     for server in running {
         if server.definition().purpose == Purpose::Diagnostics {
             continue;
         }
         let candidate = Candidate { server, language: String::new() };
-        // One that has no such search says nothing of the others.
-        let Ok(found) = ask(query, None, &candidate, desk, token).await else { continue };
+        let found = match ask(query, None, &candidate, desk, token).await {
+            Ok(found) => found,
+            // One that has no such search says nothing of the others.
+            Err(NoResult::Trouble(Trouble::Unsupported(_))) => continue,
+            Err(why) => {
+                failures.push(why.to_string());
+                continue;
+            }
+        };
         all = Some(match all.take() {
             None => found,
             Some(before) => before.with(found),
         });
     }
     if token.is_cancelled() {
-        return Err(crate::ask::Trouble::Cancelled.into());
+        return Err(Trouble::Cancelled.into());
     }
     match all {
-        Some(found) => Ok(found),
+        Some(found) if failures.is_empty() => Ok(found),
+        Some(found) => {
+            let completeness = match found.completeness {
+                Completeness::Complete => Completeness::Partial(failures.join("; ")),
+                unsure => unsure,
+            };
+            Ok(Search { completeness, ..found })
+        }
         None => {
             let file = representative(desk).await?;
             search_near(query, &file, desk, token).await
@@ -255,8 +269,8 @@ async fn ask(
 ) -> Result<Search, NoResult> {
     let more = json!({"query": query});
     let question = Question { method: "workspace/symbol", at: At::Project(file), more };
-    let reply = desk.project.ask(candidate, &question, token).await?;
-    let mut entries = symbols(&reply.result);
+    let mut reply = desk.project.ask(candidate, &question, token).await?;
+    let mut entries = reply.read(candidate, symbols)?.list;
     // The same name first, then what is nearest to it.
     entries.sort_by_key(|entry| (entry.name != query, entry.name.len(), entry.place.clone()));
     let who = candidate.server.name.clone();

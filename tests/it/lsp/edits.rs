@@ -151,6 +151,26 @@ async fn an_edit_tells_what_it_made_wrong() {
     }
 }
 
+/// A file that was not there had no errors: what is wrong with it from its beginning on is told.
+#[tokio::test]
+async fn a_new_file_tells_what_is_wrong_with_it() {
+    for script in [json!({}), json!({"push": true})] {
+        let mut it = Code::new(script, &[("main.toy", "def a\nundefined old\n")]).await;
+        let mode = json!({"sessionId": it.session, "modeId": "auto"});
+        it.client.request("session/set_mode", mode).await.ok();
+        it.check("main.toy").await;
+        let bad = json!({"path": "new.toy", "content": "def b\nundefined fresh\n"});
+        let result = it.call("write", bad).await;
+        assert!(result.contains("Since this change there is 1 new error"), "{result}");
+        assert!(result.contains("new.toy:2: error: fresh is undefined"), "{result}");
+        assert!(!result.contains("old is undefined"), "{result}");
+        let good = json!({"path": "good.toy", "content": "def c\n"});
+        let result = it.call("write", good).await;
+        assert!(!result.contains("Since this change"), "{result}");
+        it.finish().await;
+    }
+}
+
 /// Where the user does not want it, nothing is added.
 #[tokio::test]
 async fn an_edit_tells_nothing_where_that_is_switched_off() {
