@@ -111,6 +111,64 @@ async fn a_flood_is_cut_and_counted() {
     it.finish().await;
 }
 
+/// What a server answers that cannot be read is unknown: never "none", never "complete".
+#[tokio::test]
+async fn what_cannot_be_read_is_told_as_unknown() {
+    let nav = |op: &str| {
+        let arguments = json!({"op": op, "path": "main.toy", "line": 1, "symbol": "main"});
+        ("code_nav", arguments)
+    };
+    let search = ("code_symbols", json!({"op": "search", "query": "mai", "path": "main.toy"}));
+    let outline = ("code_symbols", json!({"op": "outline", "path": "main.toy"}));
+    let check = ("code_diagnostics", json!({"paths": ["main.toy"]}));
+    let cases = [
+        ("textDocument/references", json!("zzz"), nav("references")),
+        ("textDocument/references", json!({"a": 1}), nav("references")),
+        ("textDocument/hover", json!(5), nav("hover")),
+        ("textDocument/hover", json!([1, 2, "x"]), nav("hover")),
+        ("callHierarchy/incomingCalls", json!({"x": 1}), nav("incoming_calls")),
+        ("workspace/symbol", json!({"a": 1}), search),
+        ("textDocument/documentSymbol", json!({"a": 1}), outline.clone()),
+        ("textDocument/documentSymbol", json!([{"a": 1}]), outline),
+        ("textDocument/diagnostic", json!(5), check.clone()),
+        ("textDocument/diagnostic", json!(null), check.clone()),
+        ("textDocument/diagnostic", json!({"kind": "full"}), check.clone()),
+        ("textDocument/diagnostic", json!({"kind": "unchanged", "resultId": "1"}), check),
+    ];
+    for (method, reply, (tool, arguments)) in cases {
+        let script = json!({"rules": [{"on": method, "do": [{"reply": reply}]}]});
+        let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+        let result = it.call(tool, arguments).await;
+        let unknown = "what toy answered cannot be read; whether there is an answer is unknown";
+        assert!(result.contains(unknown), "{method} {reply}: {result}");
+        assert!(!result.contains("confirmed"), "{method} {reply}: {result}");
+        it.finish().await;
+    }
+}
+
+/// What can be read of an answer is told, and that it is not all; `null` is an answer.
+#[tokio::test]
+async fn what_can_be_read_of_an_answer_is_told() {
+    let range = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 1}});
+    let place = json!([{"uri": "ROOT/main.toy", "range": range}, 7, {"a": 1}]);
+    let problem = json!([{"range": range, "severity": 1, "message": "bad"}, 7]);
+    let script = json!({"rules": [
+        {"on": "textDocument/references", "nth": 1, "do": [{"reply": place}]},
+        {"on": "textDocument/references", "from": 2, "do": [{"reply": null}]},
+        {"on": "textDocument/diagnostic", "do": [{"reply": {"kind": "full", "items": problem}}]},
+    ]});
+    let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 1, "main").await;
+    let told = "1 reference in 1 file (toy, may be incomplete: 2 more that were answered";
+    assert!(result.contains(told), "{result}");
+    let result = it.nav("references", "main.toy", 1, "main").await;
+    assert!(result.contains("No references (confirmed by toy)"), "{result}");
+    let result = it.check("main.toy").await;
+    assert!(result.contains("main.toy:1: error: bad"), "{result}");
+    assert!(result.contains("main.toy: toy: may be incomplete: 1 more that were"), "{result}");
+    it.finish().await;
+}
+
 /// L22: a server that does not answer one question answers another, and hears when nobody waits.
 #[tokio::test]
 async fn a_question_without_an_answer_holds_up_no_other() {
