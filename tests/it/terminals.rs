@@ -218,11 +218,10 @@ async fn a_cancel_interrupts_what_runs_and_ends_what_does_not_listen() {
         ("", "what ran was interrupted, the shell stays"),
         ("trap '' INT; ", "the shell was ended with everything in it"),
     ] {
-        let run = format!("x=kept; {trap}sleep 86400");
+        let run = format!("x=kept; {trap}touch up; sleep 86400");
         typist.push(command(&run));
         let turn = typist.client.begin_prompt(&typist.session, "go").await;
-        // A shell that is interrupted while it begins a command goes on to its prompt and leaves it.
-        asleep(&typist.scene.place, 1).await;
+        typist.scene.place.appears("up").await;
         typist.client.cancel(&typist.session).await;
         assert_eq!(typist.client.reply(&turn).await.stop_reason(), "cancelled");
         let left = typist.scene.place.processes();
@@ -231,8 +230,26 @@ async fn a_cancel_interrupts_what_runs_and_ends_what_does_not_listen() {
         typist.client.prompt(&typist.session, "and?").await.ok();
         let request = typist.scene.requests().pop().unwrap()["messages"].to_string();
         assert!(request.contains(said), "{request}");
-        let [state] = typist.types([command("echo x=$x")]).await;
+        let [state] = typist.types([command("echo x=$x; rm -f up")]).await;
         assert_eq!(state.contains("x=kept"), trap.is_empty(), "{state}");
+    }
+    typist.finish().await;
+}
+
+/// A shell that runs one short command after another is interrupted, too: an interrupt that comes between
+/// two of them reaches neither.
+#[tokio::test]
+async fn a_cancel_between_two_commands_is_not_lost() {
+    let mut typist = Typist::new().await;
+    for round in 0..10 {
+        typist.push(command("x=kept; touch up; while :; do /bin/true; done"));
+        let turn = typist.client.begin_prompt(&typist.session, "go").await;
+        typist.scene.place.appears("up").await;
+        typist.client.cancel(&typist.session).await;
+        assert_eq!(typist.client.reply(&turn).await.stop_reason(), "cancelled");
+        typist.client.prompt(&typist.session, "and?").await.ok();
+        let [state] = typist.types([command("echo x=$x; rm -f up")]).await;
+        assert!(state.contains("x=kept"), "round {round}: {state}");
     }
     typist.finish().await;
 }
@@ -240,16 +257,6 @@ async fn a_cancel_interrupts_what_runs_and_ends_what_does_not_listen() {
 fn sleepers(place: &Place) -> Vec<Process> {
     let is_one = |process: &Process| process.command.ends_with("sleep 86400");
     place.processes().into_iter().filter(is_one).collect()
-}
-
-/// Waits until so many of them sleep.
-async fn asleep(place: &Place, count: usize) {
-    let all_sleep = async {
-        while sleepers(place).len() < count {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, all_sleep).await.expect("sleepers");
 }
 
 /// However the session ends, nothing of a terminal is left.
@@ -265,7 +272,12 @@ async fn a_terminal_ends_with_its_session() {
             .await;
         assert!(up.contains("up"), "{up}");
         // A shell says so before all that it has put behind itself has begun.
-        asleep(&typist.scene.place, 3).await;
+        let all_sleep = async {
+            while sleepers(&typist.scene.place).len() < 3 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, all_sleep).await.expect("three sleepers");
         let processes = typist.scene.place.processes();
         match by {
             "close" => {

@@ -25,6 +25,9 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How long what was interrupted may take to end.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether something else runs then.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(50);
+
 /// How long the last output of a shell that has ended is waited for.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -295,9 +298,21 @@ impl Shell {
 
     /// Interrupts what runs. Whether the shell is at its prompt then.
     pub(super) async fn interrupt(&self) -> bool {
-        self.terminal.interrupt();
-        let wait = Wait { prompts: self.prompt(), or_quiet: false, limit: INTERRUPT_GRACE };
-        self.wait(wait, &CancellationToken::new(), |_| ()).await == Stop::Prompt
+        // One that comes while the shell is between two commands reaches neither, so the next is
+        // interrupted, too.
+        let mut interrupted = self.terminal.interrupt();
+        let mut left = INTERRUPT_GRACE;
+        loop {
+            let limit = left.min(INTERRUPT_INTERVAL);
+            let wait = Wait { prompts: self.prompt(), or_quiet: false, limit };
+            match self.wait(wait, &CancellationToken::new(), |_| ()).await {
+                Stop::TimedOut if left > limit => {
+                    left = left.saturating_sub(limit);
+                    interrupted = self.terminal.interrupt_next(interrupted);
+                }
+                stop => return stop == Stop::Prompt,
+            }
+        }
     }
 
     /// Ends it with everything that it started, and waits for that.

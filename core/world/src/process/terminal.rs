@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStringExt as _;
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use rustix::process::{Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcgetpgrp, tcsetattr,
-    tcsetwinsize,
+    InputModes, LocalModes, OptionalActions, OutputModes, Winsize, tcgetattr, tcgetpgrp, tcgetsid,
+    tcsetattr, tcsetwinsize,
 };
 use tokio::net::unix::pipe::{Receiver, Sender};
 
@@ -91,11 +91,21 @@ impl Terminal {
         }
     }
 
-    /// Interrupts what runs in the foreground, whatever it made of the keys.
-    pub fn interrupt(&self) {
-        // Where nothing is in the foreground, nothing is to be interrupted.
-        if let Ok(foreground) = tcgetpgrp(&self.output) {
-            kill_process_group(foreground, Signal::INT).ok();
+    /// Interrupts what runs in the foreground, whatever it made of the keys. Which process group it was;
+    /// `None` where nothing is in the foreground.
+    pub fn interrupt(&self) -> Option<Pid> {
+        let foreground = tcgetpgrp(&self.output).ok()?;
+        kill_process_group(foreground, Signal::INT).ok();
+        Some(foreground)
+    }
+
+    /// Interrupts what runs in the foreground if it is neither the group that was interrupted `before`
+    /// nor the shell itself, which would begin another prompt. Which group was interrupted last.
+    pub fn interrupt_next(&self, before: Option<Pid>) -> Option<Pid> {
+        let (foreground, shell) = (tcgetpgrp(&self.output).ok(), tcgetsid(&self.output).ok());
+        if foreground == before || foreground == shell || shell.is_none() {
+            return before;
         }
+        self.interrupt()
     }
 }
