@@ -11,6 +11,7 @@ mod asker;
 mod budget;
 mod compaction;
 mod context;
+mod cut;
 mod display;
 mod driver;
 mod fallback;

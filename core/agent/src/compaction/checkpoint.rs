@@ -11,8 +11,8 @@ use bridle_session::{
 };
 
 use super::SOURCE;
-use super::prune::without_middle;
 use crate::context::wrapped;
+use crate::cut::without_middle;
 
 /// The longest piece of one thing that a person said (bytes).
 const LONGEST_WORDS: usize = 4 * 1024;
@@ -213,5 +213,6 @@ fn words_of(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    without_middle(text, most / 4 * 3, most / 4, "bytes are left out here")
+    let note = |bytes| format!("[… {bytes} bytes are left out here …]");
+    without_middle(text, most / 4 * 3, most / 4, note)
 }

@@ -3,6 +3,8 @@
 
 use bridle_session::{Content, Message, Projection, Seq, ToolResult};
 
+use crate::cut::without_middle;
+
 /// A text of a result that is larger than this is cut (bytes).
 const LARGE: usize = 4 * 1024;
 /// What stays of its beginning and of its end (bytes).
@@ -46,18 +48,12 @@ fn pruned(seq: Seq, message: Message<'_>) -> Option<Pruned> {
     Some(Pruned { seq, result: shorter, saved })
 }
 
-/// The beginning and the end of a text of a result, and between them how much is missing.
+/// A text of a result without its middle.
 fn cut(text: &str) -> String {
-    let note = "bytes were left out here when the conversation was shortened; run the tool again if \
-                you need them";
-    without_middle(text, BEGINNING, END, note)
-}
-
-/// A text without what stands between its first and its last so many bytes, and a note in that place.
-pub(super) fn without_middle(text: &str, beginning: usize, end: usize, note: &str) -> String {
-    let beginning = text.get(..text.floor_char_boundary(beginning)).unwrap_or_default();
-    let at = text.ceil_char_boundary(text.len().saturating_sub(end));
-    let end = text.get(at..).unwrap_or_default();
-    let missing = text.len().saturating_sub(beginning.len() + end.len());
-    format!("{beginning}\n[… {missing} {note} …]\n{end}")
+    without_middle(text, BEGINNING, END, |bytes| {
+        format!(
+            "[… {bytes} bytes were left out here when the conversation was shortened; run the tool \
+             again if you need them …]"
+        )
+    })
 }

@@ -96,8 +96,7 @@ impl Driver {
         if size <= sizes.trigger || new > sizes.window {
             return Ok(false);
         }
-        let trigger = CompactionTrigger::Pressure;
-        let job = Job::new(trigger, step, sizes);
+        let job = Job::new(CompactionTrigger::Pressure, step, sizes);
         // What could not be shortened may still fit.
         Ok(matches!(self.shorten(job, token).await?, Shortened::Yes))
     }
@@ -116,8 +115,7 @@ impl Driver {
     ) -> Result<bool, Halt> {
         let sizes = self.automatic().and_then(|config| config.sizes(limits)?.ok());
         let Some(sizes) = sizes else { return Ok(false) };
-        let trigger = CompactionTrigger::Overflow;
-        let job = || Job::new(trigger, step, sizes);
+        let job = || Job::new(CompactionTrigger::Overflow, step, sizes);
         let unread = Unread::of(&self.recorder.session().projection());
         let input = unread.filter(|unread| unread.is_input);
         if let Some(input) = input.filter(|it| self.corrected(it.tokens) > sizes.window) {
@@ -147,8 +145,7 @@ impl Driver {
         let limits = context.map(|it| RouteLimits { window: it.window, max_output: it.max_output });
         let sizes = self.automatic().zip(limits).and_then(|(config, limits)| config.sizes(limits));
         let Some(Ok(sizes)) = sizes else { return false };
-        let trigger = CompactionTrigger::Overflow;
-        let job = Job::new(trigger, StepNumber::default(), sizes);
+        let job = Job::new(CompactionTrigger::Overflow, StepNumber::default(), sizes);
         self.worthwhile(&job).is_some()
     }
 
@@ -204,8 +201,7 @@ impl Driver {
         let used = self.recorder.session().state().context_size.tokens();
         sizes.tail = sizes.tail.min(used.saturating_mul(sizes.tail) / sizes.trigger.max(1));
         let focus = Some(focus.trim()).filter(|focus| !focus.is_empty());
-        let trigger = CompactionTrigger::Person;
-        let job = Job { focus, ..Job::new(trigger, step, sizes) };
+        let job = Job { focus, ..Job::new(CompactionTrigger::Person, step, sizes) };
         match self.shorten(job, token).await? {
             Shortened::Yes => Ok(()),
             Shortened::Nothing => {
@@ -321,11 +317,10 @@ impl Driver {
     fn omitted(&self, job: &Job<'_>) -> Option<(Span, bool)> {
         let session = self.recorder.session();
         let size = session.state().context_size.tokens();
-        let room = match job.trigger {
-            // The provider counts otherwise than was thought.
-            CompactionTrigger::Overflow => (job.sizes.trigger / 2).min(size / 2),
-            _ if job.is_too_long => (job.sizes.trigger / 2).min(size / 2),
-            _ => job.sizes.request,
+        // Where it was found too long, the provider counts otherwise than was thought.
+        let room = match job.is_too_long || job.trigger == CompactionTrigger::Overflow {
+            true => (job.sizes.trigger / 2).min(size / 2),
+            false => job.sizes.request,
         };
         if size <= room {
             return None;

@@ -367,6 +367,7 @@ fn empty_answer() -> ModelFailure {
     broken("the answer was empty")
 }
 
-fn broken(message: &str) -> ModelFailure {
+/// What came is no answer.
+pub(super) fn broken(message: &str) -> ModelFailure {
     ModelFailure::new(FailureCode::MalformedResponse, message)
 }

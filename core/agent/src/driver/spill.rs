@@ -10,6 +10,7 @@ use bridle_session::{BlobRef, Content};
 use bridle_store::BlobStore;
 
 use super::Driver;
+use crate::cut::without_middle;
 
 /// The most text of one result that the log keeps as it is, in bytes. Tools cap what they return
 /// below it, so that what they chose to show is read whole.
@@ -80,10 +81,9 @@ pub(super) fn preview(text: &str) -> String {
     if text.len() <= RESULT_LIMIT {
         return text.to_owned();
     }
-    let (head, _) = text.split_at(text.floor_char_boundary(PREVIEW_HEAD));
-    let (_, tail) = text.split_at(text.ceil_char_boundary(text.len() - PREVIEW_TAIL));
-    let omitted = text.len() - head.len() - tail.len();
-    format!("{head}\n[... {omitted} bytes omitted ...]\n{tail}")
+    without_middle(text, PREVIEW_HEAD, PREVIEW_TAIL, |bytes| {
+        format!("[... {bytes} bytes omitted ...]")
+    })
 }
 
 fn text_in(part: &Content) -> Option<&str> {

@@ -4,7 +4,7 @@
 use std::panic::AssertUnwindSafe;
 
 use bridle_model::{
-    Assembled, Assembler, Chunk, FailureCode, ModelFailure, ModelRequest, PreparedCall, StopReason,
+    Assembled, Assembler, Chunk, ModelFailure, ModelRequest, PreparedCall, StopReason,
 };
 use bridle_session::{Block, Usage};
 use futures::{FutureExt as _, StreamExt as _};
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Driver;
 use super::halt::Halt;
+use super::request::broken;
 use crate::hooks::{OnStream, StreamInput};
 
 /// A summary, or why there is none; and what it cost.
@@ -90,8 +91,4 @@ fn text_of(answer: &Assembled) -> Result<String, &'static str> {
 
 pub(super) fn useless(why: &str) -> ModelFailure {
     broken(&format!("the summary was of no use: {why}"))
-}
-
-fn broken(message: &str) -> ModelFailure {
-    ModelFailure::new(FailureCode::MalformedResponse, message)
 }
