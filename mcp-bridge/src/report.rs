@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bridle_agent::{AgentHandle, ContextInput, ContextSource, NoticeLevel};
+use bridle_agent::{AgentHandle, ContextInput, ContextSource, NoticeLevel, wrapped};
 use tokio_util::sync::CancellationToken;
 
 use crate::clip::clipped;
@@ -25,7 +25,8 @@ impl ContextSource for ServerContext {
 
     async fn collect(&self, _: &ContextInput) -> Option<String> {
         let told: Vec<_> = self.0.iter().map(|server| about(server)).collect();
-        Some(format!("MCP servers of this session:\n{}", told.join("\n")))
+        let told = format!("MCP servers of this session:\n{}", told.join("\n"));
+        Some(wrapped(self.name(), &told))
     }
 }
 

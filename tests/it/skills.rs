@@ -420,3 +420,45 @@ async fn exec_calls_skills_too() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "well\n");
     assert!(scene.requests()[0].to_string().contains("Words."));
 }
+
+/// What a rule of the user keeps back is no skill: neither listed nor called nor loaded, and that is told.
+#[tokio::test]
+async fn a_skill_that_a_rule_keeps_back_is_left_out() {
+    let scene = Scene::new(
+        Script::new()
+            .reply(Answer::new().tool_call("skill", json!({"name": "hidden"})))
+            .reply(Answer::new().text("well")),
+    )
+    .await;
+    scene.place.write(".agents/skills/hidden/SKILL.md", skill("hidden", "SECRET x.", "SECRET"));
+    scene.place.write(".agents/skills/open/SKILL.md", skill("open", "Open.", "body"));
+    let pattern = scene.place.workspace().join(".agents/skills/hidden/**");
+    let rule = format!("[permissions]\ndeny = [\"read {}\"]\n", pattern.display());
+    scene.place.configure("config.toml", rule);
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "/hidden please").await.ok();
+    let trace = client.finish(&scene.place).await;
+    let requests = scene.requests();
+    assert_eq!(listed(&catalogue(&requests[0])), ["open"]);
+    assert!(!requests.iter().any(|it| it.to_string().contains("SECRET")), "{requests:#?}");
+    assert!(requests[1].to_string().contains("There is no skill `hidden`"), "{}", requests[1]);
+    let told = trace.to_string();
+    assert!(told.contains("hidden/SKILL.md: the user's rule `deny read "), "{told}");
+    let shown = scene.place.launch(["config", "show"]).output().await;
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(said.contains("keeps it back"), "{said}");
+}
+
+/// A project that gives a skill of the program other words is told of, once.
+#[tokio::test]
+async fn a_skill_of_the_project_in_the_place_of_a_bundled_one_is_told() {
+    let scene = Scene::new(answers(2)).await;
+    let path = ".agents/skills/write-a-skill/SKILL.md";
+    scene.place.write(path, skill("write-a-skill", "Theirs.", "Their words."));
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "hi").await.ok();
+    client.prompt(&session, "hi again").await.ok();
+    let told = "The skill `write-a-skill` of this project counts, not Bridle's own: ";
+    let trace = client.finish(&scene.place).await;
+    assert_eq!(trace.text(&session).matches(told).count(), 1, "{trace}");
+}

@@ -60,11 +60,16 @@ impl KnownSkills {
             let name = &skill.name;
             format!("The skill `{name}` is not called by /{name}, which is Bridle's own command")
         });
-        let replaced = listing.shadowed.iter().filter(|skill| skill.rank == Rank::User);
-        let replaced = replaced.filter_map(|skill| {
+        let replaced = listing.shadowed.iter().filter_map(|skill| {
+            let whose = match skill.rank {
+                Rank::Project => return None,
+                Rank::User => "yours",
+                Rank::Bundled => "Bridle's own",
+            };
             let other = listing.find(&skill.name).filter(|other| other.rank == Rank::Project)?;
             let file = other.file.as_ref()?.display();
-            Some(format!("The skill `{}` of this project counts, not yours: {file}", skill.name))
+            let name = &skill.name;
+            Some(format!("The skill `{name}` of this project counts, not {whose}: {file}"))
         });
         let news = listing.faults.iter().cloned().chain(hidden).chain(replaced);
         let mut news: Vec<_> = news.filter(|text| self.told.insert(text.clone())).collect();

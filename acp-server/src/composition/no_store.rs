@@ -4,8 +4,8 @@ use std::fs::File;
 
 use bridle_session::{BlobRef, Header, Session, SessionId};
 use bridle_store::{
-    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, SearchQuery, SearchResults,
-    SessionStore, StoreError, Tail, VerifyReport,
+    BlobStore, Ends, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, SearchQuery,
+    SearchResults, SessionStore, StoreError, VerifyReport,
 };
 
 use crate::config::Places;
@@ -35,7 +35,7 @@ impl SessionStore for NoStore {
         Err(refusal())
     }
 
-    fn tail(&self, _: &SessionId, _: usize) -> Result<Tail, StoreError> {
+    fn ends(&self, _: &SessionId, _: usize, _: usize) -> Result<Ends, StoreError> {
         Err(refusal())
     }
 

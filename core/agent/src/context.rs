@@ -1,6 +1,7 @@
 //! Where context that nobody typed comes from: AGENTS.md, the environment, the mode.
 
 use async_trait::async_trait;
+use bridle_model::{attribute, unclosing};
 use bridle_session::{StepNumber, TurnNumber};
 
 use crate::mode::Mode;
@@ -64,8 +65,7 @@ pub struct ContextInput {
 /// A text of Bridle's in a tag that names its source, so that a model can tell it from what the user
 /// says. The text cannot close the tag.
 pub fn wrapped(source: &str, text: &str) -> String {
-    let source = source.replace(['"', '<', '>', '\n'], "_");
-    let text = text.replace("</context", "<\\/context");
+    let (source, text) = (attribute(source), unclosing("context", text));
     let end = if text.ends_with('\n') { "" } else { "\n" };
     format!("<context source=\"{source}\">\n{text}{end}</context>")
 }

@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::display::ToolKind;
@@ -15,6 +16,10 @@ use crate::tool::Access;
 pub trait PermissionPolicy: Send + Sync + 'static {
     /// Rules on a call, in the mode that it is made in.
     fn rule(&self, call: &CallInfo) -> Judgement;
+
+    /// The user's rule that denies reading this file or asks before it: what is read for the model
+    /// without a call of it is not read then.
+    fn keeps_back(&self, path: &Path) -> Option<String>;
 }
 
 /// What a policy says of a call.
@@ -52,6 +57,10 @@ impl PermissionPolicy for ModeTable {
         let start = Judgement { ruling: Ruling::Allow, rule: None };
         let judged = call.accesses.iter().map(|access| self.rule_one(call, access));
         judged.fold(start, Judgement::strictest)
+    }
+
+    fn keeps_back(&self, path: &Path) -> Option<String> {
+        self.rules.about_reading(path).map(ToString::to_string)
     }
 }
 

@@ -134,6 +134,14 @@ impl Rules {
     pub(crate) fn strongest(&self, tool: &str, access: &Access, searches: bool) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.is_about(tool, access, searches))
     }
+
+    /// The strictest rule that denies reading a file or asks before it, by whatever tool.
+    pub(crate) fn about_reading(&self, path: &Path) -> Option<&Rule> {
+        self.rules.iter().find(|rule| match &rule.target {
+            Target::Read(pattern) => rule.effect != Effect::Allow && pattern.matches(path, false),
+            Target::Write(_) | Target::Run(_) | Target::Tool(_) => false,
+        })
+    }
 }
 
 impl Rule {

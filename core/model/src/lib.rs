@@ -25,6 +25,7 @@ mod prefix;
 mod request;
 mod retry;
 mod sse;
+mod tags;
 
 pub use adapter::{ListedModel, ModelAdapter, ModelSource, PreparedCall, RouteLimits, Wire};
 pub use anthropic::AnthropicAdapter;
@@ -44,6 +45,7 @@ pub use request::{ModelRequest, RequestCache, ToolSpec};
 pub use retry::RetryPolicy;
 #[cfg(fuzzing)]
 pub use sse::fuzz_sse;
+pub use tags::{attribute, is_unseen, unclosing};
 
 /// Adds the plugins of this crate: one wire each.
 #[must_use]

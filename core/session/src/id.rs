@@ -67,6 +67,16 @@ impl SessionId {
             });
         well_formed.then(|| Self::new(text))
     }
+
+    /// A text that ids can begin with, in the letters that they have; `None` for any other. A whole id
+    /// is one, too.
+    pub fn beginning(text: &str) -> Option<String> {
+        // Whatever makes a whole id with zeros behind it begins one.
+        const ZEROS: &str = "00000000-0000-0000-0000-000000000000";
+        let text = text.to_ascii_lowercase();
+        let rest = ZEROS.get(text.len()..).filter(|_| !text.is_empty())?;
+        Self::parse(&format!("{text}{rest}")).map(|_| text)
+    }
 }
 
 macro_rules! number {

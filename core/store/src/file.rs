@@ -14,7 +14,7 @@ use crate::codec::Compression;
 use crate::disk::{Disk, Open, RealDisk};
 use crate::file_sink::FileSink;
 use crate::index::IndexFile;
-use crate::log::{DecodedLog, LogText, encode_header, missing_ends};
+use crate::log::{DecodedEnds, DecodedLog, LogText, encode_header, missing_ends};
 use crate::log_folder::LogFolder;
 use crate::migrate::migrate;
 use crate::plant::Plant;
@@ -24,8 +24,8 @@ use crate::seed::seed;
 use crate::sink::LogFile;
 use crate::version::{Generation, Versions};
 use crate::{
-    GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SearchQuery, SearchResults,
-    SessionStore, StoreError, Tail, VerifyReport,
+    Ends, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SearchQuery,
+    SearchResults, SessionStore, StoreError, VerifyReport,
 };
 
 /// Keeps each session in a folder of its own. Clones share it.
@@ -198,9 +198,10 @@ impl SessionStore for FileStore {
         Ok(ReadLog { session: log.fold()?, recovery })
     }
 
-    fn tail(&self, id: &SessionId, events: usize) -> Result<Tail, StoreError> {
-        let (tail, _) = self.look(id, |log| log.decode_tail(events))?;
-        Ok(Tail { header: tail.header, events: tail.events.into() })
+    fn ends(&self, id: &SessionId, head: usize, tail: usize) -> Result<Ends, StoreError> {
+        let (ends, _) = self.look(id, |log| log.decode_ends(head, tail))?;
+        let DecodedEnds { header, head, tail, .. } = ends;
+        Ok(Ends { header, events: head.into_iter().chain(tail).collect() })
     }
 
     fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError> {

@@ -87,12 +87,20 @@ pub trait SessionStore: Send + Sync + 'static {
     /// As for [`SessionStore::open`], except `Locked`.
     fn read(&self, id: &SessionId) -> Result<ReadLog, StoreError>;
 
-    /// Reads the last `events` events (fewer where there are fewer) without the lock, and unpacks
-    /// no more of the log than they take.
+    /// Reads the first `head` and the last `tail` events (fewer where there are fewer) without the
+    /// lock, and unpacks no more of the log than they take.
     ///
     /// # Errors
     /// As for [`SessionStore::read`], as far as the log is looked at.
-    fn tail(&self, id: &SessionId, events: usize) -> Result<Tail, StoreError>;
+    fn ends(&self, id: &SessionId, head: usize, tail: usize) -> Result<Ends, StoreError>;
+
+    /// Reads the last `events` events, as [`SessionStore::ends`] does.
+    ///
+    /// # Errors
+    /// As for [`SessionStore::ends`].
+    fn tail(&self, id: &SessionId, events: usize) -> Result<Ends, StoreError> {
+        self.ends(id, 0, events)
+    }
 
     /// Reads a whole log and says what it holds.
     ///
@@ -131,12 +139,13 @@ pub trait SessionStore: Send + Sync + 'static {
     fn collect(&self, policy: &GcPolicy) -> Result<GcReport, StoreError>;
 }
 
-/// The end of a log.
+/// The two ends of a log.
 #[derive(Debug)]
-pub struct Tail {
+pub struct Ends {
     /// The header.
     pub header: Header,
-    /// The last events, in the order of the log. Missing positions between them are lost events.
+    /// The first and the last events, each once, in the order of the log. Positions that are missing
+    /// between them are events that were not asked for, or lost ones.
     pub events: Vec<Event>,
 }
 

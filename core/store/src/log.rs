@@ -66,11 +66,13 @@ pub(crate) struct End {
     pub(crate) damaged: bool,
 }
 
-/// The end of a log.
+/// The two ends of a log.
 #[derive(Debug)]
-pub(crate) struct DecodedTail {
+pub(crate) struct DecodedEnds {
     pub(crate) header: Header,
-    pub(crate) events: VecDeque<Event>,
+    pub(crate) head: Vec<Event>,
+    /// What of the last events is not in the head.
+    pub(crate) tail: VecDeque<Event>,
     /// How many units were unpacked or tried to be.
     pub(crate) unpacked: usize,
 }
@@ -203,36 +205,55 @@ impl<'a> LogText<'a> {
         self.bytes
     }
 
-    /// Reads the last `count` events and unpacks no more than it takes.
+    /// Reads the first `head` and the last `tail` events and unpacks no more than it takes.
     ///
     /// # Errors
     /// As for [`LogText::decode`], for the units that are looked at.
-    pub(crate) fn decode_tail(&self, count: usize) -> Result<DecodedTail, StoreError> {
+    pub(crate) fn decode_ends(&self, head: usize, tail: usize) -> Result<DecodedEnds, StoreError> {
         let is_event = |line: &str| self.is_event(line);
         let mut units = Units::new(self.generation.compression, self.bytes, &is_event)?;
         let header = self.header(&mut units)?;
-        let mut tail = DecodedTail { header, events: VecDeque::new(), unpacked: 1 };
+        let (first, last) = (Vec::new(), VecDeque::new());
+        let mut ends = DecodedEnds { header, head: first, tail: last, unpacked: 1 };
+        while ends.head.len() < head && self.unit(&mut units, &mut ends.head, &mut ends.unpacked)? {
+        }
         for seeming in units.seeming().into_iter().rev() {
-            if tail.events.len() >= count {
+            if ends.tail.len() >= tail {
                 break;
             }
             let mut found = Vec::new();
             units.seek(seeming.start);
             // One that is damaged may seem to reach over whole ones.
-            while units.offset() < seeming.end {
-                let offset = units.offset();
-                tail.unpacked = tail.unpacked.saturating_add(1);
-                if let Some(content) = units.next() {
-                    found.extend(self.events(offset, &content)?);
-                } else if units.skip_damage().is_none() {
-                    break;
-                }
-            }
-            found.into_iter().rev().for_each(|event| tail.events.push_front(event));
+            while units.offset() < seeming.end
+                && self.unit(&mut units, &mut found, &mut ends.unpacked)?
+            {}
+            found.into_iter().rev().for_each(|event| ends.tail.push_front(event));
         }
-        let surplus = tail.events.len().saturating_sub(count);
-        tail.events.drain(..surplus);
-        Ok(tail)
+        // The head's last unit may hold more than the head.
+        let more = ends.head.split_off(head.min(ends.head.len()));
+        more.into_iter().rev().for_each(|event| ends.tail.push_front(event));
+        let surplus = ends.tail.len().saturating_sub(tail);
+        ends.tail.drain(..surplus);
+        Ok(ends)
+    }
+
+    /// Reads the events of the next unit, or passes what is damaged there; `false` at the end.
+    fn unit(
+        &self,
+        units: &mut Units<'a>,
+        found: &mut Vec<Event>,
+        unpacked: &mut usize,
+    ) -> Result<bool, StoreError> {
+        let offset = units.offset();
+        if offset >= self.bytes.len() {
+            return Ok(false);
+        }
+        *unpacked = unpacked.saturating_add(1);
+        match units.next() {
+            Some(content) => found.extend(self.events(offset, &content)?),
+            None => return Ok(units.skip_damage().is_some()),
+        }
+        Ok(true)
     }
 
     /// The successor's text: every whole unit, rewritten by the first of the steps. Calls `write`

@@ -15,8 +15,8 @@ use crate::paced::Paced;
 use crate::search::Asked;
 use crate::sink::{CommitError, Sink};
 use crate::{
-    BlobStore, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SearchQuery,
-    SearchResults, SessionStore, StoreError, Tail, VerifyReport, blob,
+    BlobStore, Ends, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery,
+    SearchQuery, SearchResults, SessionStore, StoreError, VerifyReport, blob,
 };
 
 /// Keeps sessions for the life of the process, with the semantics of [`crate::FileStore`]: a log
@@ -106,12 +106,13 @@ impl SessionStore for MemoryStore {
         Ok(ReadLog { session: log.fold()?, recovery: Recovery::default() })
     }
 
-    fn tail(&self, id: &SessionId, events: usize) -> Result<Tail, StoreError> {
+    fn ends(&self, id: &SessionId, head: usize, tail: usize) -> Result<Ends, StoreError> {
         let logs = self.logs.lock();
         let log = logs.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let mut all = log.events()?;
-        all.drain(..all.len().saturating_sub(events));
-        Ok(Tail { header: log.header.clone(), events: all })
+        let behind = all.len().saturating_sub(tail);
+        all.drain(head.min(behind)..behind);
+        Ok(Ends { header: log.header.clone(), events: all })
     }
 
     fn verify(&self, id: &SessionId) -> Result<VerifyReport, StoreError> {

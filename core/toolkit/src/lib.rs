@@ -20,6 +20,7 @@ mod list;
 mod move_file;
 mod prompt;
 mod read;
+mod read_rules;
 mod references;
 mod sandbox;
 mod search;

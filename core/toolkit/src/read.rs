@@ -48,10 +48,9 @@ pub(crate) struct ReadArguments {
 }
 
 impl ReadArguments {
-    /// A read of a file, or of these lines of it, from 1 and inclusive.
-    pub(crate) fn of(path: String, lines: Option<(NonZeroU32, NonZeroU32)>) -> Self {
-        let (start_line, end_line) = lines.unzip();
-        Self { path, start_line, end_line, raw: None }
+    /// A read of a file, or of its lines from the one to the other, from 1 and inclusive.
+    pub(crate) fn of(path: String, first: Option<NonZeroU32>, last: Option<NonZeroU32>) -> Self {
+        Self { path, start_line: first, end_line: last, raw: None }
     }
 }
 

@@ -1,5 +1,5 @@
 //! References in prompts: `@path`, `@path:10-40`, `@folder`, `@session:ID`, and links that a client
-//! sends. What they name is read before the prompt is sent, as the tools `read` and `list` would, and
+//! sends (all forms: `mention.rs`). What they name is read before the prompt is sent, as the tools `read` and `list` would, and
 //! stands before it; the prompt itself stays as it is.
 //!
 //! Only what lies in the session's folders and the policy lets be read without a question is read. A
@@ -9,6 +9,7 @@ mod mention;
 mod session;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,8 +18,8 @@ use bridle_agent::{
     SessionChange, ToolFailure,
 };
 use bridle_compose::{ActivateError, Plugin, Scope, Setup};
-use bridle_session::{Content, Header, SessionId, ToolCallId, UserMessage};
-use bridle_store::{BlobStore, SessionStore};
+use bridle_session::{Content, Header, Session, SessionId, ToolCallId, UserMessage};
+use bridle_store::{BlobStore, Ends, SessionStore};
 use bridle_world::files::Files;
 use bridle_world::{Placement, Roots, path_text};
 use tokio_util::sync::CancellationToken;
@@ -28,7 +29,7 @@ use crate::file_tool::{FileArguments as _, FileWorld};
 use crate::list::ListArguments;
 use crate::read::ReadArguments;
 use crate::target::Target;
-use mention::{Mention, Place, mentions};
+use mention::{Lines, Mention, Place, mentions};
 
 /// The most references of one prompt that are read.
 const MAX_REFERENCES: usize = 32;
@@ -81,9 +82,19 @@ struct Lookup {
     policy: Option<Arc<dyn PermissionPolicy>>,
     mode: Mode,
     token: CancellationToken,
-    /// What the prompt has been given already.
-    told: BTreeSet<String>,
+    /// What the prompt has been given already, however it was named.
+    told: BTreeSet<Thing>,
     bytes: usize,
+}
+
+/// What a reference means.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    /// A real path.
+    Lines(PathBuf, Option<Lines>),
+    Session(SessionId),
+    /// What is not read, by its name.
+    Unread(String),
 }
 
 /// What came of one.
@@ -96,27 +107,73 @@ impl Lookup {
     fn mention(&mut self, mention: &Mention) -> Option<Reference> {
         match mention {
             Mention::Path(places) => {
-                let there = |place: &&Place| self.is_there(place);
-                let place = places.iter().find(there)?;
-                self.told_once(&place.name, |this| this.place(place))
+                let found = places.iter().find_map(|place| Some((place, self.real(place)?)));
+                let (place, real) = found?;
+                let thing = match real {
+                    Placement::Inside(real) => Thing::Lines(real, place.lines),
+                    Placement::Outside(_) => Thing::Unread(place.name.clone()),
+                };
+                self.told_once(thing, &place.name, |this| this.place(place))
             }
-            Mention::Session(id) => {
-                self.told_once(&format!("@session:{}", id.as_str()), |this| this.session(id))
+            Mention::Session(_) | Mention::LastSession => match self.which_session(mention)? {
+                Ok(id) => {
+                    let name = format!("@session:{id}");
+                    self.told_once(Thing::Session(id.clone()), &name, |this| this.session(&id))
+                }
+                Err((name, why)) => {
+                    self.told_once(Thing::Unread(name.clone()), &name, |_| Err(why))
+                }
+            },
+        }
+    }
+
+    /// Where a place really is, if something is there.
+    fn real(&self, place: &Place) -> Option<Placement> {
+        let placement = self.world.roots.resolve(&place.path).ok()?;
+        fs_err::symlink_metadata(placement.path()).ok()?;
+        Some(placement)
+    }
+
+    /// The session that is meant, or how it was named and why there is none; `None` for a word.
+    fn which_session(&self, mention: &Mention) -> Option<Result<SessionId, (String, String)>> {
+        let beginning = match mention {
+            Mention::Session(beginning) => beginning.as_str(),
+            Mention::Path(_) | Mention::LastSession => "",
+        };
+        if let Some(whole) = SessionId::parse(beginning) {
+            return Some(Ok(whole));
+        }
+        let name = if beginning.is_empty() { "last" } else { beginning };
+        let name = format!("@session:{name}");
+        // The newest first. This one may not be among them yet.
+        let listed = match self.store.list() {
+            Ok(listing) => listing.sessions.into_iter().map(|row| row.header.id.clone()),
+            Err(error) => return Some(Err((name, error.to_string()))),
+        };
+        let mut others: Vec<_> =
+            listed.filter(|id| *id != self.own && id.as_str().starts_with(beginning)).collect();
+        if beginning.is_empty() {
+            let newest = others.into_iter().next();
+            return Some(newest.ok_or_else(|| (name, "there is no other session".to_owned())));
+        }
+        others.extend(self.own.as_str().starts_with(beginning).then(|| self.own.clone()));
+        match others.as_slice() {
+            [] => None,
+            [id] => Some(Ok(id.clone())),
+            several => {
+                let why = format!("{} sessions begin so; write more of the id", several.len());
+                Some(Err((name, why)))
             }
         }
     }
 
-    fn is_there(&self, place: &Place) -> bool {
-        let placement = self.world.roots.resolve(&place.path);
-        placement.is_ok_and(|it| fs_err::symlink_metadata(it.path()).is_ok())
-    }
-
     fn told_once(
         &mut self,
+        thing: Thing,
         name: &str,
         look: impl FnOnce(&Self) -> Result<Found, String>,
     ) -> Option<Reference> {
-        if !self.told.insert(name.to_owned()) {
+        if !self.told.insert(thing) {
             return None;
         }
         let found = if self.told.len() > MAX_REFERENCES {
@@ -161,7 +218,9 @@ impl Lookup {
             let content = ListArguments::contents(&listed);
             return Ok(Found { content, changes: Vec::new() });
         }
-        let call = ReadArguments::of(path, place.lines).plan(&self.world).map_err(message)?;
+        let first = place.lines.map(|lines| lines.first);
+        let last = place.lines.and_then(|lines| lines.last);
+        let call = ReadArguments::of(path, first, last).plan(&self.world).map_err(message)?;
         let seen = call.run(&self.token).map_err(message)?;
         Ok(Found { content: ReadArguments::contents(&seen), changes: call.changes(&seen) })
     }
@@ -192,8 +251,10 @@ impl Lookup {
         if *id == self.own {
             return Err("it is this session".to_owned());
         }
-        let log = self.store.read(id).map_err(|error| error.to_string())?;
-        let content = vec![Content::text(session::quote(&log.session))];
+        let ends = self.store.ends(id, session::HEAD_EVENTS, session::TAIL_EVENTS);
+        let Ends { header, events } = ends.map_err(|error| error.to_string())?;
+        let ends = Session::replay(header, events).map_err(|error| error.to_string())?;
+        let content = vec![Content::text(session::quote(&ends))];
         Ok(Found { content, changes: Vec::new() })
     }
 }

@@ -322,3 +322,53 @@ async fn instructions_that_are_switched_off() {
     assert!(sent.ends_with("user:\n    hi\n") && !sent.contains("Be brief."), "{sent}");
     assert_eq!(stage.end().await, "");
 }
+
+/// What a rule of the user keeps back is not told as instructions either, by whatever name it goes.
+#[tokio::test]
+async fn instructions_that_a_rule_keeps_back() {
+    let files = [
+        ("docs/real.md", "SECRET of the link.\n"),
+        ("sub/AGENTS.md", "SECRET of sub.\n"),
+        ("sub/f", "x\n"),
+    ];
+    let stage = Stage::new(&files).await;
+    let workspace = stage.scene.place.workspace();
+    symlink("docs/real.md", workspace.join("AGENTS.md")).unwrap();
+    stage.scene.place.configure("AGENTS.md", "SECRET of the user.\n");
+    let (ws, home) = (workspace.display().to_string(), stage.scene.place.bridle_home());
+    let rules = format!(
+        "[permissions]\ndeny = [\"read {ws}/docs/**\", \"read {}/AGENTS.md\"]\nask = [\"read {ws}/sub/AGENTS.md\"]\n",
+        home.display()
+    );
+    stage.scene.place.configure("config.toml", rules);
+    let mut stage = stage.resumed().await;
+    stage.prompt("look at @sub/f").await;
+    stage.check(expect![[r#"
+        system
+        user context environment
+            Working directory: /ws
+            Git repository: no
+            Permission mode: ask
+        user context /bridle-home/AGENTS.md (the user's own instructions)
+            [/bridle-home/AGENTS.md was not read: the user's rule `deny read /bridle-home/AGENTS.md` keeps it back.]
+        user context AGENTS.md
+            [AGENTS.md was not read: the user's rule `deny read /ws/docs/**` keeps it back.]
+        user context sub/AGENTS.md
+            [sub/AGENTS.md was not read: the user's rule `ask read /ws/sub/AGENTS.md` keeps it back.]
+        user context skills (those of the program)
+        user context @sub/f
+                 1	x
+        user:
+            look at @sub/f
+    "#]]);
+    let home = home.display().to_string();
+    let told = stage.end().await.replace(&home, "/bridle-home").replace(&ws, "/ws");
+    expect![[r#"
+        *Warning: Instructions in /bridle-home/AGENTS.md: the user's rule `deny read /bridle-home/AGENTS.md` keeps it back*
+
+        *Warning: Instructions in AGENTS.md: the user's rule `deny read /ws/docs/**` keeps it back*
+
+        *Warning: Instructions in sub/AGENTS.md: the user's rule `ask read /ws/sub/AGENTS.md` keeps it back*
+
+    "#]].assert_eq(&told);
+}

@@ -27,12 +27,8 @@ impl FromStr for Reference {
         if text == "last" {
             return Ok(Self::Last);
         }
-        // Whatever makes a whole id with zeros behind it begins one.
-        const ZEROS: &str = "00000000-0000-0000-0000-000000000000";
-        let text = text.to_ascii_lowercase();
-        let rest = ZEROS.get(text.len()..).filter(|_| !text.is_empty());
-        rest.and_then(|rest| SessionId::parse(&format!("{text}{rest}")))
-            .map(|_| Self::Beginning(text))
+        SessionId::beginning(text)
+            .map(Self::Beginning)
             .ok_or("not a session id; `bridle sessions list` names them, and `last` is the newest")
     }
 }

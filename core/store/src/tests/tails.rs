@@ -29,8 +29,12 @@ async fn a_tail_is_the_end_and_unpacks_no_more_than_it_takes() {
             let generation = folder.find().unwrap();
             let bytes = folder.read(generation).unwrap();
             let text = LogText::new(&folder.id, &bytes, generation, &store.versions).unwrap();
-            let unpacked = text.decode_tail(count).unwrap().unpacked;
+            let unpacked = text.decode_ends(0, count).unwrap().unpacked;
             assert_eq!(unpacked, 1 + count.min(120).div_ceil(per_unit), "{form:?} {count}");
+            let ends = text.decode_ends(4, count.min(50)).unwrap();
+            let most = 1 + 4_usize.div_ceil(per_unit) + count.min(50).div_ceil(per_unit);
+            assert!(ends.unpacked <= most, "{form:?} {count}: {}", ends.unpacked);
+            assert_eq!(ends.head.len() + ends.tail.len(), 4 + count.min(50), "{form:?} {count}");
         }
     }
 }
@@ -84,6 +88,17 @@ async fn a_tail_is_the_end_of_what_the_whole_log_says() {
                 assert_eq!(tail, expected, "{form:?}, seed {seed}, case {case}, {count}");
                 compared += 1;
             }
+            let (head, tail) = (rng.usize(0..30), rng.usize(0..30));
+            let ends = store.ends(&id(1), head, tail).unwrap().events;
+            let ends: Vec<_> = ends.iter().map(|event| event.to_line().unwrap()).collect();
+            let head = head.min(events.len());
+            let expected =
+                [&events[..head], &events[events.len().saturating_sub(tail).max(head)..]];
+            assert_eq!(
+                ends,
+                expected.concat(),
+                "{form:?}, seed {seed}, case {case}, {head}, {tail}"
+            );
         }
         println!(
             "{form:?}, seed {seed}: {compared} tails, {shorter} of {CASES} logs had lost events"

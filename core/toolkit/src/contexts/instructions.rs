@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use super::{add, wrap};
 use crate::file_tool::FileWorld;
+use crate::read_rules::ReadRules;
 use crate::target::shown;
 use read::{Read, Reader};
 
@@ -78,14 +79,15 @@ impl InstructionFiles {
 pub(super) struct Instructions {
     world: FileWorld,
     config: Arc<InstructionsConfig>,
+    rules: ReadRules,
     reader: Arc<Mutex<Reader>>,
     files: Arc<InstructionFiles>,
 }
 
 impl Instructions {
-    pub(super) fn new(world: FileWorld, config: InstructionsConfig) -> Self {
+    pub(super) fn new(world: FileWorld, config: InstructionsConfig, rules: ReadRules) -> Self {
         let (reader, files) = (Arc::default(), Arc::default());
-        Self { world, config: Arc::new(config), reader, files }
+        Self { world, config: Arc::new(config), rules, reader, files }
     }
 
     /// What was found.
@@ -109,10 +111,10 @@ impl ContextSource for Instructions {
     async fn collect_parts(&self, now: &ContextInput) -> Vec<ContextPart> {
         let (world, config) = (self.world.clone(), Arc::clone(&self.config));
         let (reader, files) = (Arc::clone(&self.reader), Arc::clone(&self.files));
-        let observed = Arc::clone(&now.observed);
+        let (rules, observed) = (self.rules.clone(), Arc::clone(&now.observed));
         let told = tokio::task::spawn_blocking(move || {
             let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut telling = Telling::new(&world, &config, &mut reader);
+            let mut telling = Telling::new(&world, &config, &rules, &mut reader);
             if let Some(home) = &config.home {
                 telling.folder(home, Owner::User);
             }
@@ -145,6 +147,7 @@ enum Owner {
 struct Telling<'a> {
     world: &'a FileWorld,
     config: &'a InstructionsConfig,
+    rules: &'a ReadRules,
     reader: &'a mut Reader,
     /// How many bytes may still be told.
     room: usize,
@@ -156,10 +159,16 @@ struct Telling<'a> {
 }
 
 impl<'a> Telling<'a> {
-    fn new(world: &'a FileWorld, config: &'a InstructionsConfig, reader: &'a mut Reader) -> Self {
+    fn new(
+        world: &'a FileWorld,
+        config: &'a InstructionsConfig,
+        rules: &'a ReadRules,
+        reader: &'a mut Reader,
+    ) -> Self {
         Self {
             world,
             config,
+            rules,
             reader,
             room: config.total_bytes,
             texts: HashMap::new(),
@@ -173,8 +182,8 @@ impl<'a> Telling<'a> {
         for name in &self.config.names {
             let path = folder.join(name);
             let read = match owner {
-                Owner::User => self.reader.of_user(self.world, &path),
-                Owner::Project => self.reader.of_project(self.world, &path),
+                Owner::User => self.reader.of_user(self.world, self.rules, &path),
+                Owner::Project => self.reader.of_project(self.world, self.rules, &path),
             };
             if let Some(read) = read {
                 self.file(&path, owner, read);
@@ -274,7 +283,8 @@ impl Plugin for InstructionsPlugin {
         (roots, files): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        let source = Instructions::new(FileWorld::new(roots, files), config);
+        let rules = ReadRules::of(setup.scope());
+        let source = Instructions::new(FileWorld::new(roots, files), config, rules);
         setup.provide(source.files())?;
         add(setup, source)
     }

@@ -9,17 +9,26 @@ use bridle_session::{Content, SessionId};
 const MAX_WORD: usize = 4 * 1024;
 /// The most words of one prompt that are looked at.
 const MAX_MENTIONS: usize = 1_000;
+/// The most readings of one word.
+const MAX_READINGS: usize = 24;
 /// What ends a sentence or a bracket and not the name of a file.
 const PUNCTUATION: [char; 15] =
     ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '`', '*', '_'];
+/// What may also stand between a name and the next one, without a space.
+const SEPARATORS: [char; 10] = [',', ';', ')', ']', '}', '>', '\'', '"', '`', '|'];
+/// How a reference to another session begins, and the fewest characters of an id that are one.
+const SESSION: &str = "session:";
+const MIN_ID: usize = 4;
 
 /// Something that a prompt may mean.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mention {
     /// The first of these that is there.
     Path(Vec<Place>),
-    /// Another session.
-    Session(SessionId),
+    /// The session with this id, or the only one whose id begins like that.
+    Session(String),
+    /// The session that changed last.
+    LastSession,
 }
 
 /// A file or folder, and which of its lines.
@@ -28,8 +37,15 @@ pub(super) struct Place {
     /// How the prompt names it.
     pub(super) name: String,
     pub(super) path: String,
-    /// The first and the last line, from 1.
-    pub(super) lines: Option<(NonZeroU32, NonZeroU32)>,
+    pub(super) lines: Option<Lines>,
+}
+
+/// A range of lines, from 1 and inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Lines {
+    pub(super) first: NonZeroU32,
+    /// `None` for all behind it.
+    pub(super) last: Option<NonZeroU32>,
 }
 
 /// Everything in a prompt that may be a reference, in order.
@@ -52,11 +68,9 @@ pub(super) fn mentions(content: &[Content]) -> Vec<Mention> {
 fn linked(uri: &str) -> Option<Mention> {
     let (path, lines) = file_of_uri(uri)?;
     let number = |line: u64| u32::try_from(line).ok().and_then(NonZeroU32::new);
-    let lines = lines.and_then(|(first, last)| Some((number(first)?, number(last)?)));
-    let name = match lines {
-        Some((first, last)) => format!("{path}:{first}-{last}"),
-        None => path.clone(),
-    };
+    let lines = lines
+        .and_then(|(first, last)| Some(Lines { first: number(first)?, last: Some(number(last)?) }));
+    let name = format!("{path}{}", shown(lines));
     Some(Mention::Path(vec![Place { name, path, lines }]))
 }
 
@@ -77,7 +91,8 @@ fn in_text(text: &str, found: &mut Vec<Mention>) {
 
 fn begins_a_word(before: Option<char>) -> bool {
     before.is_none_or(|it| {
-        it.is_whitespace() || matches!(it, '(' | '[' | '{' | '<' | '"' | '\'' | '`' | ',' | ';')
+        it.is_whitespace()
+            || matches!(it, '(' | '[' | '{' | '<' | '"' | '\'' | '`' | ',' | ';' | '|')
     })
 }
 
@@ -86,25 +101,89 @@ fn mention(rest: &str) -> Option<Mention> {
         return self::quoted(quoted);
     }
     let word = rest.split(char::is_whitespace).next()?;
-    if word.len() > MAX_WORD || !word.contains(char::is_alphanumeric) {
+    if word.len() > MAX_WORD {
         return None;
     }
-    if let Some(id) = word.strip_prefix("session:") {
-        let (id, more) = id.split_at_checked(36)?;
-        let ends = !more.starts_with(|it: char| it.is_alphanumeric() || it == '-');
-        return SessionId::parse(id).filter(|_| ends).map(Mention::Session);
+    if let Some(named) = word.strip_prefix(SESSION) {
+        return session(named);
     }
-    let mut places = Vec::new();
-    let mut word = word;
-    loop {
-        places.push(Place { name: format!("@{word}"), path: word.to_owned(), lines: None });
-        places.extend(with_lines(word));
-        match word.strip_suffix(PUNCTUATION).filter(|word| !word.is_empty()) {
-            Some(shorter) if places.len() < 12 => word = shorter,
-            _ => break,
+    let places: Vec<_> = readings(word).into_iter().flat_map(of_reading).collect();
+    (!places.is_empty()).then_some(Mention::Path(places))
+}
+
+/// What of a word may be a name, the longest first.
+fn readings(word: &str) -> Vec<&str> {
+    let mut readings = Vec::new();
+    let mut rest = Some(word);
+    while let Some(reading) = rest.filter(|_| readings.len() < MAX_READINGS) {
+        if is_name(reading) {
+            readings.push(reading);
         }
+        // Of dots alone none is the end of a sentence.
+        let may_end = |shorter: &&str| {
+            shorter.contains(char::is_alphanumeric) || !reading.ends_with('.') && is_name(shorter)
+        };
+        let shorter = reading.strip_suffix(PUNCTUATION).filter(may_end);
+        rest = shorter.or_else(|| Some(reading.rsplit_once(SEPARATORS)?.0));
     }
-    Some(Mention::Path(places))
+    readings
+}
+
+/// Whether a word can name something: `.`, `..` and what is made of them, and all with a letter or digit.
+fn is_name(word: &str) -> bool {
+    word.contains(char::is_alphanumeric)
+        || (!word.is_empty()
+            && word.split('/').all(|part| matches!(part, "" | "." | ".."))
+            && word.starts_with('.'))
+}
+
+/// A reading as a whole name, and as a name with lines behind it.
+fn of_reading(word: &str) -> Vec<Place> {
+    let name = || format!("@{word}");
+    let whole = Place { name: name(), path: word.to_owned(), lines: None };
+    let ranged = ranges(word).into_iter().map(|(path, lines)| Place {
+        name: name(),
+        path: path.to_owned(),
+        lines: Some(lines),
+    });
+    std::iter::once(whole).chain(ranged).collect()
+}
+
+/// What a name with lines behind it may be: `f:10-40`, `f:10:5` (a line and a column), `f#L3-L9`.
+fn ranges(word: &str) -> Vec<(&str, Lines)> {
+    let colon = word.rsplit_once(':').and_then(|(path, range)| Some((path, lines(range)?)));
+    let column = word.rsplit_once(':').and_then(|(path, column)| {
+        column.parse::<NonZeroU32>().ok()?;
+        let (path, line) = path.rsplit_once(':')?;
+        let line: NonZeroU32 = line.parse().ok()?;
+        Some((path, Lines { first: line, last: Some(line) }))
+    });
+    let hash = word.rsplit_once("#L").and_then(|(path, range)| Some((path, fragment(range)?)));
+    // With a column the shorter name is the likelier one, but what is there decides.
+    [colon, column, hash].into_iter().flatten().filter(|(path, _)| !path.is_empty()).collect()
+}
+
+/// `10`, `10-40` or `10-`, both ends inclusive.
+fn lines(range: &str) -> Option<Lines> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let first: NonZeroU32 = first.parse().ok()?;
+    let last: Option<NonZeroU32> = match last {
+        "" => None,
+        last => Some(last.parse().ok()?),
+    };
+    last.is_none_or(|last| first <= last).then_some(Lines { first, last })
+}
+
+/// What stands behind `#L`, as code hosts write it: `3`, `3-L9`, `3-9`, `3:9`, also with columns (`3C1-L9C2`).
+fn fragment(range: &str) -> Option<Lines> {
+    let line = |text: &str| -> Option<NonZeroU32> {
+        let (line, column) = text.split_once('C').unwrap_or((text, "1"));
+        column.parse::<u32>().ok()?;
+        line.parse().ok()
+    };
+    let (first, last) = range.split_once(['-', ':']).unwrap_or((range, range));
+    let (first, last) = (line(first)?, line(last.strip_prefix('L').unwrap_or(last))?);
+    (first <= last).then_some(Lines { first, last: Some(last) })
 }
 
 fn quoted(rest: &str) -> Option<Mention> {
@@ -113,26 +192,43 @@ fn quoted(rest: &str) -> Option<Mention> {
     if path.is_empty() || path.len() > MAX_WORD {
         return None;
     }
-    let digits = |it: char| !(it.is_ascii_digit() || it == '-' || it == ':');
-    let range = behind.split(digits).next().and_then(|range| lines(range.strip_prefix(':')?));
-    let name = match range {
-        Some((first, last)) => format!("@\"{path}\":{first}-{last}"),
-        None => format!("@\"{path}\""),
-    };
-    Some(Mention::Path(vec![Place { name, path: path.to_owned(), lines: range }]))
+    let behind = behind.split(char::is_whitespace).next().unwrap_or_default();
+    let lines = readings_of_lines(behind);
+    let name = format!("@\"{path}\"{}", shown(lines));
+    Some(Mention::Path(vec![Place { name, path: path.to_owned(), lines }]))
 }
 
-fn with_lines(word: &str) -> Option<Place> {
-    let (path, range) = word.rsplit_once(':')?;
-    let lines = Some(lines(range)?);
-    (!path.is_empty()).then(|| Place { name: format!("@{word}"), path: path.to_owned(), lines })
+/// The lines that stand behind a quoted name, with the rest of a sentence or a bracket behind them.
+fn readings_of_lines(behind: &str) -> Option<Lines> {
+    let mut rest = Some(behind);
+    while let Some(reading) = rest.filter(|reading| !reading.is_empty()) {
+        // As if the name before it were one letter.
+        let named = format!("x{reading}");
+        if let Some((_, lines)) = ranges(&named).into_iter().find(|(path, _)| *path == "x") {
+            return Some(lines);
+        }
+        rest = reading.strip_suffix(PUNCTUATION);
+    }
+    None
 }
 
-/// `10` or `10-40`, both ends inclusive.
-fn lines(range: &str) -> Option<(NonZeroU32, NonZeroU32)> {
-    let (first, last) = range.split_once('-').unwrap_or((range, range));
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then_some((first, last))
+/// Lines as a name ends with them.
+fn shown(lines: Option<Lines>) -> String {
+    match lines {
+        None => String::new(),
+        Some(Lines { first, last: Some(last) }) => format!(":{first}-{last}"),
+        Some(Lines { first, last: None }) => format!(":{first}-"),
+    }
+}
+
+/// `last`, an id, or the beginning of one.
+fn session(named: &str) -> Option<Mention> {
+    let end = named.find(|it: char| !it.is_alphanumeric() && it != '-').unwrap_or(named.len());
+    let id = named.get(..end)?.trim_end_matches('-');
+    if id == "last" {
+        return Some(Mention::LastSession);
+    }
+    SessionId::beginning(id).filter(|id| id.len() >= MIN_ID).map(Mention::Session)
 }
 
 #[cfg(test)]
@@ -144,7 +240,8 @@ mod tests {
             Mention::Path(places) => {
                 places.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(" | ")
             }
-            Mention::Session(id) => format!("session {}", id.as_str()),
+            Mention::Session(id) => format!("session {id}"),
+            Mention::LastSession => "the last session".to_owned(),
         };
         mentions(&[Content::text(text)]).into_iter().map(name).collect()
     }
@@ -157,6 +254,63 @@ mod tests {
         assert_eq!(names("@\"a b.rs\":3 and @\"c d\""), ["@\"a b.rs\":3-3", "@\"c d\""]);
         let id = "01890a5d-ac96-774b-bcce-b302099a8057";
         assert_eq!(names(&format!("as in @session:{id}.")), [format!("session {id}")]);
+        assert_eq!(
+            names("@session:last, @session:01890A5D-"),
+            ["the last session", "session 01890a5d"]
+        );
+    }
+
+    /// The first reading with lines, or the last one: a path, the first and the last line.
+    fn read_as(text: &str) -> (String, u32, u32) {
+        let found = mentions(&[Content::text(text)]);
+        let Some(Mention::Path(places)) = found.first() else { panic!("{text}: {found:?}") };
+        let place = places.iter().rfind(|place| place.lines.is_some()).or(places.last()).unwrap();
+        let first = place.lines.map_or(0, |it| it.first.get());
+        let last = place.lines.and_then(|it| it.last).map_or(0, NonZeroU32::get);
+        (place.path.clone(), first, last)
+    }
+
+    #[test]
+    fn lines_are_written_in_many_ways() {
+        for (text, path, first, last) in [
+            ("@f:5", "f", 5, 5),
+            ("@f:1:5", "f", 1, 1),
+            ("@f:10-", "f", 10, 0),
+            ("@f:10-.", "f", 10, 0),
+            ("@f#L3", "f", 3, 3),
+            ("@f#L3-L9", "f", 3, 9),
+            ("@f#L3-9,", "f", 3, 9),
+            ("@f#L3:9", "f", 3, 9),
+            ("(@f#L3C1-L9C12).", "f", 3, 9),
+            ("@\"a b\":10-", "a b", 10, 0),
+            ("(@\"a b\"#L3-L9).", "a b", 3, 9),
+            ("@\"a b\":3:9", "a b", 3, 3),
+            ("@\"a b\"s", "a b", 0, 0),
+        ] {
+            assert_eq!(read_as(text), (path.to_owned(), first, last), "{text}");
+        }
+        for none in ["@f:0", "@f:9-3", "@f#L", "@f#L0", "@f#L9-L3", "@f:-3", "@f:1-2-3", "@f#L3-x"]
+        {
+            assert_eq!(read_as(none).1, 0, "{none}");
+        }
+    }
+
+    #[test]
+    fn names_without_a_space_between_them_are_several() {
+        assert_eq!(names("@a,@b"), ["@a,@b | @a", "@b"]);
+        assert_eq!(names("(@a.rs:3),then"), ["@a.rs:3),then | @a.rs:3) | @a.rs:3 | @a.rs:3"]);
+        assert_eq!(names("|@a|@b|"), ["@a|@b| | @a|@b | @a", "@b| | @b"]);
+        assert_eq!(names("@a@b"), ["@a@b"], "no name is cut at an @");
+        let many = names(&"@x,".repeat(1_000));
+        assert!(many.iter().all(|readings| readings.matches('|').count() < MAX_READINGS));
+    }
+
+    #[test]
+    fn folders_by_their_dots() {
+        assert_eq!(names("@."), ["@."]);
+        assert_eq!(names("@./"), ["@./"]);
+        assert_eq!(names("(@./)."), ["@./"]);
+        assert_eq!(names("@.. and @../.."), ["@..", "@../.."]);
     }
 
     #[test]
@@ -169,7 +323,12 @@ mod tests {
             "@...",
             "@\"",
             "@\"a\nb\"",
+            "@...",
+            "@/",
+            "@,",
             "@session:1",
+            "@session:",
+            "@session:lasting",
             "@session:01890a5d-ac96-774b-bcce-b302099a8057f",
             "@\"\"",
             "@ä\u{0}".trim_end_matches('ä'),

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use bridle_model::{attribute, unclosing};
 use bridle_world::files::{FileError, Text};
 use bridle_world::path_text;
 
@@ -66,7 +67,7 @@ fn read(world: &FileWorld, path: &Path) -> Result<String, String> {
 fn wrapped(tag: &str, attributes: &str, text: &str, path: Option<&Path>) -> String {
     let end = text.floor_char_boundary(MAX_TOLD);
     let (told, cut) = (text.get(..end).unwrap_or_default(), text.len() - end);
-    let told = unclosing(told);
+    let told = unclosing("skill", told);
     let note = match (cut, path) {
         (0, _) => String::new(),
         (cut, Some(path)) => {
@@ -76,31 +77,4 @@ fn wrapped(tag: &str, attributes: &str, text: &str, path: Option<&Path>) -> Stri
     };
     let line_end = if told.ends_with('\n') { "" } else { "\n" };
     format!("<{tag} {attributes}>\n{told}{line_end}</{tag}>{note}")
-}
-
-fn attribute(text: &str) -> String {
-    text.replace(['"', '<', '>', '\n'], "_")
-}
-
-/// A text that holds no end of a tag that begins with `skill`, however it is written.
-fn unclosing(text: &str) -> String {
-    let mut parts = text.split("</");
-    let mut told = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let name = part.trim_start().get(..5).unwrap_or_default();
-        told.push_str(if name.eq_ignore_ascii_case("skill") { "<\\/" } else { "</" });
-        told.push_str(part);
-    }
-    told
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_cannot_close_its_tag() {
-        assert_eq!(unclosing("a</skill> </ SKILL_FILE></b>"), "a<\\/skill> <\\/ SKILL_FILE></b>");
-        assert_eq!(unclosing("no tags; a</"), "no tags; a</");
-    }
 }

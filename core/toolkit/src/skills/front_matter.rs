@@ -3,6 +3,7 @@
 //! Only the keys that mean something here are kept; no alias is followed and nothing nested is built.
 //! Knows nothing of folders.
 
+use bridle_model::is_unseen;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 /// The largest front matter that is read, in bytes.
@@ -63,12 +64,7 @@ pub(super) fn is_name(name: &str) -> bool {
 
 /// A text as one line, without what cannot be seen or turns others around.
 pub(super) fn line(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
-            || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
-    let words = text.split_whitespace().map(|word| word.replace(hidden, ""));
+    let words = text.split_whitespace().map(|word| word.replace(is_unseen, ""));
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
@@ -102,29 +98,10 @@ pub(super) fn split(text: &str) -> Result<(&str, &str), String> {
     Err("has a front matter without an end: a second line `---` is missing".to_owned())
 }
 
-/// The bytes of a file up to the end of its front matter, so that a long body costs nothing; all of them
-/// where that is not plain.
-pub(super) fn head_of(bytes: &[u8]) -> &[u8] {
-    const FENCE: &[u8] = b"\n---";
-    let mut ends = memchr::memmem::find_iter(bytes, FENCE).filter_map(|at| {
-        let behind = bytes.get(at + FENCE.len()..)?;
-        let end = memchr::memchr(b'\n', behind).map_or(behind.len(), |end| end + 1);
-        let rest = behind.get(..end)?;
-        rest.trim_ascii().is_empty().then_some(at + FENCE.len() + end)
-    });
-    // Below `---` of UTF-8, or of an encoding that has its letters.
-    let is_plain = bytes.starts_with(b"---") || bytes.starts_with(b"\xef\xbb\xbf---");
-    let end = if is_plain { ends.next() } else { None };
-    end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
-}
-
 /// For the fuzz target: the name and the description that a SKILL.md gives, or `None` when it is refused.
 #[cfg(fuzzing)]
 pub fn fuzz_skill(text: &str) -> Option<(Option<String>, String)> {
-    let whole = FrontMatter::read(text);
-    let head = std::str::from_utf8(head_of(text.as_bytes())).ok()?;
-    assert_eq!(FrontMatter::read(head), whole, "the head says what the file says");
-    whole.ok().map(|said| (said.name, said.description))
+    FrontMatter::read(text).ok().map(|said| (said.name, said.description))
 }
 
 /// The keys of the top level, with their texts where they are texts.

@@ -18,6 +18,7 @@ use super::{Rank, Skills, catalogue};
 use crate::arguments::Arguments as _;
 use crate::contexts::add;
 use crate::file_tool::FileWorld;
+use crate::read_rules::ReadRules;
 
 /// Puts the skills of a session into its scope.
 pub(crate) struct SkillsPlugin;
@@ -57,7 +58,12 @@ impl Plugin for SkillsPlugin {
         let in_roots = in_roots.map(|folder| Place { rank: Rank::Project, folder });
         let own = user.into_iter().map(|folder| Place { rank: Rank::User, folder });
         let places = in_roots.chain(own).collect();
-        let skills = Arc::new(Skills::new(FileWorld::new(roots, files), places, off));
+        let skills = Arc::new(Skills::new(
+            FileWorld::new(roots, files),
+            places,
+            off,
+            ReadRules::of(setup.scope()),
+        ));
         setup.hook::<PreStep>(Arc::new(Called(Arc::clone(&skills))))?;
         let offered = setup.scope().get::<OfferedTools>();
         // Nothing is said of what the model of this session cannot load.

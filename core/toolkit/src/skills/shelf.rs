@@ -7,16 +7,18 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bridle_model::is_unseen;
 use bridle_world::files::Text;
 use bridle_world::{name_text, path_text};
 use tokio::sync::watch;
 
 use super::bundled::BUNDLED;
-use super::front_matter::{FrontMatter, head_of, is_name, line};
+use super::front_matter::{FrontMatter, is_name, line, split};
 use super::walk::{Found, Place, Walk};
 use super::{Listing, Rank, Skill};
 use crate::contexts::Signature;
 use crate::file_tool::FileWorld;
+use crate::read_rules::ReadRules;
 
 /// The largest SKILL.md that is used, in bytes.
 pub(super) const MAX_SKILL_BYTES: u64 = 256 * 1024;
@@ -26,6 +28,7 @@ pub struct Skills {
     pub(super) world: FileWorld,
     places: Vec<Place>,
     off: Vec<String>,
+    rules: ReadRules,
     read: Mutex<HashMap<PathBuf, Read>>,
     listing: watch::Sender<Arc<Listing>>,
 }
@@ -40,9 +43,14 @@ struct Read {
 impl Skills {
     /// The skills of these places, the strongest first, without those whose names are `off`. Nothing is
     /// looked at yet.
-    pub(super) fn new(world: FileWorld, places: Vec<Place>, off: Vec<String>) -> Self {
+    pub(super) fn new(
+        world: FileWorld,
+        places: Vec<Place>,
+        off: Vec<String>,
+        rules: ReadRules,
+    ) -> Self {
         let listing = watch::Sender::new(Arc::default());
-        Self { world, places, off, read: Mutex::default(), listing }
+        Self { world, places, off, rules, read: Mutex::default(), listing }
     }
 
     /// What the last look found, and every later one that finds something else.
@@ -86,6 +94,10 @@ impl Skills {
         let mut listing = Listing { faults, ..Listing::default() };
         let mut still = HashMap::new();
         for found in found {
+            if let Some(why) = self.rules.refusal(&found.file, &found.file) {
+                listing.faults.push(format!("{}: {why}; it is left out", path_text(&found.file)));
+                continue;
+            }
             let said = match self.read(&found.file, read, &mut still) {
                 Ok(said) => said,
                 Err(why) => {
@@ -144,8 +156,16 @@ impl Skills {
     fn front_matter(&self, file: &Path) -> Result<FrontMatter, String> {
         let bytes = self.world.files.read(file, MAX_SKILL_BYTES);
         let bytes = bytes.map_err(|error| format!("cannot be read ({error})"))?;
-        let text = Text::parse(head_of(&bytes)).map_err(|why| format!("cannot be read ({why})"))?;
-        FrontMatter::read(&text.body)
+        let text = Text::parse(&bytes).map_err(|why| format!("cannot be read ({why})"))?;
+        let head = FrontMatter::read(&text.body)?;
+        let (_, body) = split(&text.body)?;
+        if body.contains('\0') {
+            return Err("is no text behind its front matter".to_owned());
+        }
+        if body.chars().all(is_unseen) {
+            return Err("says nothing behind its front matter".to_owned());
+        }
+        Ok(head)
     }
 }
 

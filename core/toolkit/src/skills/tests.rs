@@ -4,9 +4,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::front_matter::{FrontMatter, head_of, line};
+use super::front_matter::{FrontMatter, line};
 use super::walk::Place;
 use super::*;
+use crate::read_rules::ReadRules;
 use crate::testing::Workspace;
 
 fn skill(name: &str, description: &str) -> String {
@@ -23,7 +24,7 @@ fn places(ws: &Workspace) -> Vec<Place> {
 }
 
 fn shelf(ws: &Workspace) -> Skills {
-    Skills::new(ws.world(), places(ws), vec!["write-a-skill".to_owned()])
+    Skills::new(ws.world(), places(ws), vec!["write-a-skill".to_owned()], ReadRules::default())
 }
 
 /// The names with their ranks, without those that are bundled.
@@ -145,7 +146,7 @@ fn a_broken_one_is_named_and_the_others_work() {
 fn a_name_that_is_none_or_another_is_told_and_the_skill_works() {
     let ws = Workspace::new(&[
         (".agents/skills/one/SKILL.md", &skill("uno", "x")),
-        (".agents/skills/two/SKILL.md", "---\ndescription: x\n---\n"),
+        (".agents/skills/two/SKILL.md", "---\ndescription: x\n---\nbody\n"),
         (".agents/skills/three/SKILL.md", &skill("Three!", "x")),
     ]);
     assert_eq!(found(&ws), ["project three", "project two", "project uno"]);
@@ -216,14 +217,25 @@ fn the_head_is_read_as_people_write_it() {
 }
 
 #[test]
-fn of_a_file_only_the_head_is_looked_at() {
-    let head = |text: &str| String::from_utf8(head_of(text.as_bytes()).to_vec()).unwrap();
-    assert_eq!(head("---\na: b\n--- \r\nbody\n---\n"), "---\na: b\n--- \r\n");
-    assert_eq!(head("---\na: |\n---x\n----\n---"), "---\na: |\n---x\n----\n---");
-    assert_eq!(head("\u{feff}---\n---\nbody"), "\u{feff}---\n---\n");
-    for whole in ["", "---", "---\nname: x\n", "text\n---\n"] {
-        assert_eq!(head(whole), whole);
+fn what_says_nothing_or_is_no_text_is_no_skill() {
+    let head = "---\nname: x\ndescription: x\n---\n";
+    let ws = Workspace::new(&[(".agents/skills/good/SKILL.md", &skill("good", "x"))]);
+    let bodies: [(&str, &[u8]); 5] = [
+        ("nothing", b""),
+        ("blank", b" \n\t\r\n"),
+        ("unseen", "\u{200b}\u{feff}\n".as_bytes()),
+        ("binary", b"\0\x01\x02ELF"),
+        ("late", &[&[b'a'; 60_000][..], b"\0\0"].concat()),
+    ];
+    for (name, body) in bodies {
+        ws.put(&format!(".agents/skills/{name}/SKILL.md"), [head.as_bytes(), body].concat());
     }
+    ws.put(".agents/skills/headless/SKILL.md", "---\nname: x\ndescription: x\n---");
+    assert_eq!(found(&ws), ["project good"]);
+    let said = faults(&ws);
+    assert_eq!(said.len(), 6, "{said:#?}");
+    let silent = said.iter().filter(|fault| fault.contains("says nothing behind")).count();
+    assert_eq!(silent, 4, "{said:#?}");
 }
 
 /// Whatever stands there, it is read or refused.
@@ -239,9 +251,7 @@ fn no_head_breaks_the_reader() {
             (0..random.usize(0..24)).map(|_| parts[random.usize(0..parts.len())]).collect();
         let text = format!("---\n{head}\n---\nbody\n---\n");
         let read = FrontMatter::read(&text);
-        let head = std::str::from_utf8(head_of(text.as_bytes())).unwrap();
-        assert_eq!(FrontMatter::read(head), read, "{text:?}");
-        assert!(read.is_err() || !read.unwrap().description.is_empty());
+        assert!(read.is_err() || !read.unwrap().description.is_empty(), "{text:?}");
     }
 }
 

@@ -10,6 +10,7 @@ use bridle_world::{Placement, path_text};
 
 use super::super::signature::Signature;
 use crate::file_tool::FileWorld;
+use crate::read_rules::ReadRules;
 
 /// Larger files (bytes) are not read at all.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -35,7 +36,12 @@ pub(super) struct Reader(HashMap<PathBuf, (PathBuf, Signature, Read)>);
 
 impl Reader {
     /// A file of a workspace, which must lie in the roots; `None` when nothing is there.
-    pub(super) fn of_project(&mut self, world: &FileWorld, path: &Path) -> Option<Read> {
+    pub(super) fn of_project(
+        &mut self,
+        world: &FileWorld,
+        rules: &ReadRules,
+        path: &Path,
+    ) -> Option<Read> {
         fs_err::symlink_metadata(path).ok()?;
         let real = match world.roots.resolve(&path_text(path)) {
             Ok(Placement::Inside(real)) => real,
@@ -44,14 +50,19 @@ impl Reader {
             }
             Err(error) => return Some(Err(error.to_string())),
         };
-        Some(self.read(world, path, real))
+        Some(self.permitted(world, rules, path, real))
     }
 
     /// A file of the user's own folder, which may be a link to wherever the user keeps it.
-    pub(super) fn of_user(&mut self, world: &FileWorld, path: &Path) -> Option<Read> {
+    pub(super) fn of_user(
+        &mut self,
+        world: &FileWorld,
+        rules: &ReadRules,
+        path: &Path,
+    ) -> Option<Read> {
         fs_err::symlink_metadata(path).ok()?;
         match fs_err::canonicalize(path) {
-            Ok(real) => Some(self.read(world, path, real)),
+            Ok(real) => Some(self.permitted(world, rules, path, real)),
             Err(error) => Some(Err(error.to_string())),
         }
     }
@@ -59,6 +70,19 @@ impl Reader {
     /// Forgets every other file.
     pub(super) fn keep_only(&mut self, paths: &BTreeSet<PathBuf>) {
         self.0.retain(|path, _| paths.contains(path));
+    }
+
+    fn permitted(
+        &mut self,
+        world: &FileWorld,
+        rules: &ReadRules,
+        path: &Path,
+        real: PathBuf,
+    ) -> Read {
+        match rules.refusal(path, &real) {
+            Some(why) => Err(why),
+            None => self.read(world, path, real),
+        }
     }
 
     fn read(&mut self, world: &FileWorld, path: &Path, real: PathBuf) -> Read {

@@ -44,7 +44,7 @@ async fn check(ws: &Workspace, source: &Instructions, paths: &[&str], expected: 
 }
 
 fn source(ws: &Workspace, names: &[&str]) -> Instructions {
-    Instructions::new(ws.world(), config(names))
+    Instructions::new(ws.world(), config(names), ReadRules::default())
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn the_nearest_comes_last_and_nested_folders_when_they_are_touched() {
     let mut own = config(&["AGENTS.md"]);
     own.home = Some(ws.base.join("outside"));
     fs_err::write(ws.base.join("outside/AGENTS.md"), "mine").unwrap();
-    let source = Instructions::new(ws.world(), own);
+    let source = Instructions::new(ws.world(), own, ReadRules::default());
     let names = async |paths: &[&str]| -> Vec<String> {
         said(&ws, &source, paths).await.into_iter().map(|part| part.name).collect()
     };
@@ -131,7 +131,7 @@ async fn what_is_cut_is_said_to_the_model_and_to_the_person() {
     ws.put("a/b/AGENTS.md", "second");
     let mut limits = config(&["AGENTS.md"]);
     (limits.file_bytes, limits.total_bytes) = (11, 15);
-    let source = Instructions::new(ws.world(), limits);
+    let source = Instructions::new(ws.world(), limits, ReadRules::default());
     check(
         &ws,
         &source,
