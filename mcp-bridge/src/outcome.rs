@@ -8,6 +8,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bridle_agent::{Display, ToolFailure, ToolOutcome};
+use bridle_model::MAX_IMAGE_BYTES;
 use bridle_session::{BlobHash, BlobRef, Content};
 use bridle_store::BlobStore;
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,6 @@ use crate::clip::clipped;
 
 /// The images that models take.
 const IMAGES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-/// The largest image (bytes) that a model is shown: 5 MB in base64.
-const MAX_IMAGE: usize = 3_750_000;
 
 /// How much of what is no result is told, in bytes.
 const MAX_QUOTED: usize = 300;
@@ -165,7 +163,7 @@ impl Part {
             Ok(blob) => blob,
             Err(error) => return told(format!("{what} ({mime_type}) is left out: {error}")),
         };
-        if IMAGES.contains(&mime_type) && bytes.len() <= MAX_IMAGE {
+        if IMAGES.contains(&mime_type) && bytes.len() as u64 <= MAX_IMAGE_BYTES {
             let (hash, bytes) = (blob.hash.as_str().to_owned(), blob.bytes);
             return Self::Image { blob: hash, bytes, mime_type: mime_type.to_owned() };
         }

@@ -1,8 +1,11 @@
 //! Images: from a prompt to the model's wire, the same in every process, and what becomes of those
 //! that cannot be shown.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bridle_model_server::{Answer, Reply, Script};
 use bridle_tests::Client;
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -156,6 +159,7 @@ async fn an_image_that_a_model_does_not_take_is_told() {
     assert!(all[2].contains(GIF) && all[2].contains("bytes; 5242880 are the most.]"));
     let told = trace.text(&session);
     assert!(told.contains("anthropic/claude-opus-5-5 is not shown an image"), "{told}");
+    assert!(told.contains("are the most; it cannot be made smaller: it "), "{told}");
 }
 
 /// An image that the provider refuses although it looks sound costs the session nothing but itself.
@@ -180,4 +184,136 @@ async fn an_image_that_the_provider_refuses_is_a_note_from_then_on() {
     let shown: Vec<_> = all.iter().map(|body| (body.contains(GIF), body.contains(OTHER))).collect();
     assert_eq!(shown, [(true, false), (false, false), (false, true), (false, true)]);
     assert!(all[3].starts_with(&all[2]) && all[2].starts_with(&all[1]), "{all:#?}");
+}
+
+/// A PNG file: of one colour, or of none that packs well.
+fn png(width: u32, height: u32, is_noise: bool) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut colour = |()| if is_noise { random.u8(..) } else { 90 };
+    let picture = RgbImage::from_fn(width, height, |_, _| Rgb([(); 3].map(&mut colour)));
+    let mut file = std::io::Cursor::new(Vec::new());
+    DynamicImage::from(picture).write_to(&mut file, ImageFormat::Png).unwrap();
+    file.into_inner()
+}
+
+/// The sizes and formats of the images of a request, unpacked, in its order.
+fn sizes(request: &Value) -> Vec<String> {
+    let messages = request["messages"].as_array().unwrap().iter();
+    let blocks: Vec<&Value> =
+        messages.flat_map(|message| message["content"].as_array().unwrap()).collect();
+    let nested = |block: &&Value| block["content"].as_array().cloned().unwrap_or_default();
+    let all = blocks.iter().flat_map(|block| {
+        std::iter::once((*block).clone()).chain(nested(block)).collect::<Vec<_>>()
+    });
+    let images = all.filter(|block| block["type"] == "image");
+    let size = |block: Value| {
+        let bytes = STANDARD.decode(block["source"]["data"].as_str().unwrap()).unwrap();
+        let picture = image::load_from_memory(&bytes).unwrap();
+        let kind = block["source"]["media_type"].as_str().unwrap();
+        format!("{kind} {}x{}", picture.width(), picture.height())
+    };
+    images.map(size).collect()
+}
+
+/// However an image comes in, one that is larger than its provider takes is shown smaller, with its scale,
+/// from the same two files; the log says so once, and another process sends the same bytes.
+#[tokio::test]
+async fn an_image_that_is_too_large_is_shown_smaller_however_it_comes_in() {
+    let scene = Scene::new(Script::new()).await;
+    let mut client = scene.client().await;
+    let servers = [crate::mcp::server(&scene, "s", &[])];
+    let new = json!({"cwd": scene.place.workspace(), "mcpServers": servers});
+    let opened = client.request("session/new", new).await.ok();
+    let session = opened["sessionId"].as_str().unwrap().to_owned();
+    client.set_permission(bridle_tests::Permission::Allow);
+    let file = png(9_000, 90, false);
+    scene.place.write("shot.png", &file);
+    let data = STANDARD.encode(&file);
+    let resource = json!({"uri": "file:///w/shot.png", "blob": data, "mimeType": "image/png"});
+    scene.model.push(Answer::new().tool_call("read", json!({"path": "shot.png"})));
+    scene.model.push(Answer::new().tool_call("mcp__s__image", json!({"text": data})));
+    for _ in 0..3 {
+        scene.model.push(Answer::new().thinking("I look.").text("I see."));
+    }
+    let blocks = [
+        text("look at @shot.png"),
+        image(&data),
+        json!({"type": "resource", "resource": resource}),
+    ];
+    prompt(&mut client, &session, &blocks).await;
+    let all = scene.requests();
+    assert_eq!(sizes(all.last().unwrap()), ["image/png 2000x20"; 5]);
+    let note = "[This image has 9000 × 90 pixels and is shown with 2000 × 20; positions in it times \
+                4.500 are those in the file.]";
+    assert_eq!(all.last().unwrap().to_string().matches(note).count(), 5);
+    let logged = scene.events(&session, "image/scaled");
+    let [scaled] = logged.as_slice() else { panic!("{logged:#?}") };
+    assert_eq!(scaled["data"]["from"], json!({"width": 9000, "height": 90}));
+    assert_eq!(scaled["data"]["to"], json!({"width": 2000, "height": 20}));
+    let blobs = scene.place.stored_files().into_iter();
+    let blobs = blobs.filter(|path| path.components().any(|part| part.as_os_str() == "blobs"));
+    assert_eq!(blobs.count(), 2, "the file as it came in and the one that is shown");
+    client.signal(Signal::KILL);
+    client.wait().await;
+    let mut client = scene.client().await;
+    client.load(&scene.place, &session).await.ok();
+    let shown = client.trace().updates_of(&session, "user_message_chunk");
+    let shown = shown.iter().filter(|chunk| chunk["content"]["data"] == data.as_str()).count();
+    assert_eq!(shown, 2, "a person sees what came in");
+    prompt(&mut client, &session, &[text("still there?")]).await;
+    client.finish(&scene.place).await;
+    scene.assert_lawful();
+    let all = conversations(&scene);
+    for pair in all.windows(2) {
+        assert!(pair[1].starts_with(&pair[0]), "{}\n{}", pair[0], pair[1]);
+    }
+}
+
+/// Too many bytes, too many others beside it, a model with smaller limits: each is a reason.
+#[tokio::test]
+async fn an_image_is_made_as_small_as_its_model_needs_it() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    for _ in 0..2 {
+        scene.model.push(Answer::new().thinking("I look.").text("I see."));
+    }
+    let heavy = png(1_500, 1_200, true);
+    assert!(heavy.len() > 4 << 20);
+    prompt(&mut client, &session, &[image(&STANDARD.encode(&heavy))]).await;
+    assert_eq!(sizes(&scene.requests()[0]), ["image/jpeg 1500x1200"]);
+    let wide = image(&STANDARD.encode(png(2_500, 50, false)));
+    prompt(&mut client, &session, &vec![wide; 21]).await;
+    let shown = sizes(&scene.requests()[1]);
+    assert_eq!(shown.len(), 22);
+    assert!(shown[1..].iter().all(|size| size == "image/png 2000x40"), "{shown:?}");
+    let trace = client.finish(&scene.place).await;
+    assert!(!trace.text(&session).contains("is not shown"), "{trace}");
+    scene.assert_lawful();
+}
+
+/// What says that it is huge, and what cannot be unpacked, costs nothing but a note to both.
+#[tokio::test]
+async fn an_image_that_cannot_be_made_smaller_is_told() {
+    let scene = Scene::new(Script::new()).await;
+    let (mut client, session) = scene.session().await;
+    for _ in 0..2 {
+        scene.model.push(Answer::new().text("I see."));
+    }
+    let mut bomb = png(8, 8, false);
+    bomb.splice(16..24, [0, 1, 0, 0, 0, 1, 0, 0]);
+    let whole = png(9_000, 9, true);
+    let cut = &whole[..whole.len() / 2];
+    let blocks = [text("look"), image(&STANDARD.encode(&bomb)), image(&STANDARD.encode(cut))];
+    prompt(&mut client, &session, &blocks).await;
+    prompt(&mut client, &session, &[text("and now?")]).await;
+    let told = client.finish(&scene.place).await.text(&session);
+    scene.assert_lawful();
+    let all = conversations(&scene);
+    for part in ["65536 × 65536 pixels are more than the 64000000", "it cannot be unpacked ("] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let note = "cannot be shown: its longer side has";
+    assert_eq!(all[0].matches(note).count(), 2, "{}", all[0]);
+    assert!(all[1].starts_with(&all[0]));
+    assert_eq!(scene.events(&session, "image/scaled").len(), 0);
 }

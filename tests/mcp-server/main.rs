@@ -326,7 +326,10 @@ fn call(wire: &Wire, id: &Value, params: &Value) {
             let (cwd, all) = (cwd.display(), all.join("\n"));
             content(json!([text(format!("CWD={cwd}\nARGS={arguments:?}\n{all}"))]));
         }
-        "image" => content(json!([{"type": "image", "mimeType": "image/png", "data": pixel}])),
+        "image" => {
+            let data = if said.is_empty() { pixel } else { said };
+            content(json!([{"type": "image", "mimeType": "image/png", "data": data}]));
+        }
         "both" => {
             wire.reply(
                 id,

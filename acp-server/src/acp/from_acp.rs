@@ -10,15 +10,12 @@ use agent_client_protocol::v1::schema::{
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use bridle_model::ImageFormat;
+use bridle_model::{ImageFormat, MAX_IMAGE_BYTES};
 use bridle_session::Content;
 use bridle_store::BlobStore;
 
 use super::errors;
 use super::session::blocking;
-
-/// The most bytes of an image file. What a provider takes of them is for the request to say.
-const MAX_IMAGE: usize = 20 << 20;
 
 /// The most bytes of a text that a client embeds; more would leave no room for an answer.
 const MAX_TEXT: usize = 256 * 1024;
@@ -145,8 +142,8 @@ fn kept(method: &str, parts: Vec<Part>, blobs: &dyn BlobStore) -> Result<Vec<Con
 
 fn read(base64: &str) -> Result<(ImageFormat, Vec<u8>), String> {
     let bytes = BASE64.decode(base64.trim()).map_err(|_| "its data is not Base64".to_owned())?;
-    if bytes.len() > MAX_IMAGE {
-        return Err(format!("it has {} bytes; {MAX_IMAGE} are the most", bytes.len()));
+    if bytes.len() as u64 > MAX_IMAGE_BYTES {
+        return Err(format!("it has {} bytes; {MAX_IMAGE_BYTES} are the most", bytes.len()));
     }
     let (format, ..) = ImageFormat::measure(&bytes).map_err(|error| error.to_string())?;
     Ok((format, bytes))

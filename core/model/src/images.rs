@@ -3,20 +3,23 @@
 //! Models bind their reasoning to what stood before it, so an image that was shown stays shown, and
 //! one that was given up stays given up, for as long as a series lasts: images are taken in the order
 //! in which they came, and whatever has no room is given up for good. Only a new series makes room
-//! anew: of what was answered before it, it gives up the oldest. Everything follows from the log and
-//! the files, so a resumed session chooses the same.
+//! anew: of what was answered before it, it gives up the oldest. An image that is larger than the route
+//! takes is shown smaller (`scale.rs`) from the first time on or never in a series. Everything follows
+//! from the log and the files, so a resumed session chooses the same.
 //!
 //! It reads no file; it says which ones it needs.
 
 mod file;
+mod scale;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bridle_session::{BlobHash, BlobRef, Content, Message, Projection, Seq};
+use bridle_session::{BlobHash, BlobRef, Content, ImageScaled, Message, Projection, Seq};
 use serde::Deserialize;
 
 pub use self::file::{Image, ImageFormat, NotAnImage};
+pub use self::scale::{MAX_PIXELS, Smaller, smaller};
 use crate::plant::Plant;
 
 /// What a route takes of images.
@@ -47,16 +50,39 @@ impl ImageLimits {
         crowd: 20,
         crowd_side: 2_000,
     };
+
+    /// The longest side of an image that has its place however many follow it.
+    pub fn lasting_side(&self) -> u32 {
+        self.side.min(self.crowd_side)
+    }
+
+    /// The most bytes of an image file.
+    pub fn file_bytes(&self) -> u64 {
+        self.bytes / 4 * 3
+    }
 }
+
+/// The largest image file that is kept for a model, in bytes: one that is too large for its provider is
+/// made smaller.
+pub const MAX_IMAGE_BYTES: u64 = 20 << 20;
 
 /// The image files that were read in a series, each encoded once.
 #[derive(Debug, Default)]
-pub struct ImageShelf(HashMap<BlobHash, Result<Arc<Image>, NotAnImage>>);
+pub struct ImageShelf {
+    read: HashMap<BlobHash, Result<Arc<Image>, NotAnImage>>,
+    /// Those that cannot be made smaller, and why.
+    stiff: HashMap<BlobHash, String>,
+}
 
 impl ImageShelf {
     /// Puts a file there.
     pub fn put(&mut self, hash: BlobHash, image: Result<Image, NotAnImage>) {
-        self.0.insert(hash, image.map(Arc::new));
+        self.read.insert(hash, image.map(Arc::new));
+    }
+
+    /// Remembers that an image cannot be made smaller, and why.
+    pub fn put_stiff(&mut self, hash: BlobHash, why: String) {
+        self.stiff.insert(hash, why);
     }
 }
 
@@ -65,6 +91,11 @@ impl ImageShelf {
 pub struct Images {
     places: HashMap<Place, Result<Arc<Image>, String>>,
     missing: Vec<(Seq, BlobRef)>,
+    too_large: Vec<(Seq, BlobRef)>,
+    /// What is said of those that are shown smaller than they are.
+    notes: HashMap<Place, String>,
+    /// Why some cannot be made smaller: for a person only, because the next process may not know it.
+    stiff: HashMap<Place, String>,
 }
 
 /// A message, and which part of it.
@@ -82,24 +113,35 @@ impl Images {
         let mut images = Self::default();
         let candidates = candidates(projection);
         let Some(limits) = limits else {
-            let blind = |(place, _)| (place, Err("the model reads none".to_owned()));
+            let blind = |it: Candidate<'_>| (it.place, Err("the model reads none".to_owned()));
             images.places = candidates.into_iter().map(blind).collect();
             return images;
         };
         let given_up = given_up(&candidates, projection, since, limits);
         let mut room = Room { limits, shown: 0, bytes: 0, side: 0 };
-        for (number, (place, blob)) in candidates.into_iter().enumerate() {
+        // What an answer of this series has seen stays as that answer saw it.
+        let answered = last_answer(projection, None).filter(|seq| *seq >= since);
+        for (number, candidate) in candidates.into_iter().enumerate() {
+            let place = candidate.place;
+            let is_new = answered.is_none_or(|answer| place.0 > answer);
             let choice = if projection.is_offloaded(place.0) {
                 Choice::GiveUp("its file cannot be read".to_owned())
             } else if number < given_up {
                 Choice::GiveUp("later images take up the room there is".to_owned())
             } else {
-                room.choose(blob, shelf)
+                room.choose(&candidate, shelf, is_new)
             };
+            if let Some(why) = shelf.stiff.get(&candidate.blob.hash) {
+                images.stiff.insert(place, why.clone());
+            }
             match choice {
-                Choice::Show(image) => drop(images.places.insert(place, Ok(image))),
+                Choice::Show(image) => {
+                    images.notes.extend(candidate.scaled.map(|scaled| (place, note(scaled))));
+                    images.places.insert(place, Ok(image));
+                }
                 Choice::GiveUp(why) => drop(images.places.insert(place, Err(why))),
-                Choice::Read => images.missing.push((place.0, blob.clone())),
+                Choice::Read => images.missing.push((place.0, candidate.shown().clone())),
+                Choice::Scale => images.too_large.push((place.0, candidate.blob.clone())),
             }
         }
         images
@@ -111,11 +153,25 @@ impl Images {
         &self.missing
     }
 
-    /// The message of each image that is not shown, and why, in no order.
-    pub fn given_up(&self) -> impl Iterator<Item = (Seq, &str)> {
-        self.places
-            .iter()
-            .filter_map(|(place, image)| Some((place.0, image.as_ref().err()?.as_str())))
+    /// The files of which a smaller picture is to be shown, before a request can be made, with the
+    /// message of each: an `image/scaled`, or a place among the stiff ones of the shelf.
+    pub fn too_large(&self) -> &[(Seq, BlobRef)] {
+        &self.too_large
+    }
+
+    /// What is said of an image that is shown smaller than it is.
+    pub(crate) fn note(&self, seq: Seq, index: usize) -> Option<&str> {
+        self.notes.get(&(seq, index)).map(String::as_str)
+    }
+
+    /// The message of each image that is not shown, and why, for a person; in no order.
+    pub fn given_up(&self) -> impl Iterator<Item = (Seq, String)> {
+        self.places.iter().filter_map(|(place, image)| {
+            let reason = image.as_ref().err()?;
+            let stiff =
+                self.stiff.get(place).map(|why| format!("; it cannot be made smaller: {why}"));
+            Some((place.0, format!("{reason}{}", stiff.unwrap_or_default())))
+        })
     }
 
     /// The image that is part `index` of the message at `seq`, or why it is not shown.
@@ -134,6 +190,23 @@ enum Choice {
     GiveUp(String),
     /// It may be shown; its file says.
     Read,
+    /// It may be shown when it is smaller.
+    Scale,
+}
+
+/// An image of a conversation.
+struct Candidate<'a> {
+    place: Place,
+    /// The file as it came in.
+    blob: &'a BlobRef,
+    /// What is shown in its place.
+    scaled: Option<&'a ImageScaled>,
+}
+
+impl Candidate<'_> {
+    fn shown(&self) -> &BlobRef {
+        self.scaled.map_or(self.blob, |scaled| &scaled.blob)
+    }
 }
 
 /// What is taken up of the limits.
@@ -146,13 +219,18 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    fn choose(&mut self, blob: &BlobRef, shelf: &ImageShelf) -> Choice {
-        let limits = self.limits;
+    fn choose(&mut self, candidate: &Candidate<'_>, shelf: &ImageShelf, is_new: bool) -> Choice {
+        let (limits, blob) = (self.limits, candidate.shown());
         let bytes = encoded(blob);
-        let image = shelf.0.get(&blob.hash);
+        let image = shelf.read.get(&blob.hash);
+        let stiff = shelf.stiff.get(&candidate.blob.hash);
         let side = image.map_or(0, |read| read.as_ref().map_or(0, |image| image.side()));
         let is_crowd = self.shown >= limits.crowd;
         let most = if is_crowd { limits.crowd_side } else { limits.side };
+        let is_large = bytes > limits.bytes || side > limits.lasting_side();
+        if is_large && is_new && stiff.is_none() && self.shown < limits.count {
+            return Choice::Scale;
+        }
         // What can be said without the file comes first, so that it is said whether or not the file
         // happens to be on the shelf.
         let refusal = if bytes > limits.bytes {
@@ -180,7 +258,21 @@ impl Room<'_> {
     }
 }
 
-fn candidates(projection: &Projection) -> Vec<(Place, &BlobRef)> {
+/// What a model has to know of a picture that it sees smaller than it is.
+fn note(ImageScaled { from, to, first_of_several, .. }: &ImageScaled) -> String {
+    let first = if *first_of_several { "; only the first of its pictures is shown" } else { "" };
+    let factor = f64::from(from.width.max(from.height)) / f64::from(to.width.max(to.height));
+    let scale = match from == to {
+        true => String::new(),
+        false => format!("; positions in it times {factor:.3} are those in the file"),
+    };
+    format!(
+        "[This image has {} × {} pixels and is shown with {} × {}{scale}{first}.]",
+        from.width, from.height, to.width, to.height
+    )
+}
+
+fn candidates(projection: &Projection) -> Vec<Candidate<'_>> {
     let content = |(seq, message)| -> Option<(Seq, &[Content])> {
         match message {
             Message::User(user) => Some((seq, &user.content)),
@@ -190,7 +282,10 @@ fn candidates(projection: &Projection) -> Vec<(Place, &BlobRef)> {
     };
     let parts = projection.entries().filter_map(content).flat_map(|(seq, parts)| {
         parts.iter().enumerate().filter_map(move |(index, part)| match part {
-            Content::Image { blob, .. } => Some(((seq, index), blob)),
+            Content::Image { blob, .. } => {
+                let scaled = projection.scaled(&blob.hash);
+                Some(Candidate { place: (seq, index), blob, scaled })
+            }
             _ => None,
         })
     });
@@ -200,27 +295,32 @@ fn candidates(projection: &Projection) -> Vec<(Place, &BlobRef)> {
 /// How many of the oldest images are given up, so that the series has room to grow: of those that
 /// were answered before it began, the newest may take up half.
 fn given_up(
-    candidates: &[(Place, &BlobRef)],
+    candidates: &[Candidate<'_>],
     projection: &Projection,
     since: Seq,
     limits: &ImageLimits,
 ) -> usize {
-    let mut before = projection.entries().filter(|(seq, _)| *seq < since);
-    let Some((answered, _)) = before.rfind(|(_, message)| matches!(message, Message::Assistant(_)))
-    else {
-        return 0;
-    };
+    let Some(answered) = last_answer(projection, Some(since)) else { return 0 };
     if Plant::ShiftingImages.is_in() {
         return candidates.len().saturating_sub(limits.count as usize);
     }
-    let old = candidates.partition_point(|((seq, _), _)| *seq < answered);
+    let old = candidates.partition_point(|it| it.place.0 < answered);
     let (mut count, mut bytes) = (0, 0_u64);
-    let kept = candidates.iter().take(old).rev().take_while(|(_, blob)| {
+    let kept = candidates.iter().take(old).rev().take_while(|it| {
         count += 1;
-        bytes = bytes.saturating_add(encoded(blob));
+        bytes = bytes.saturating_add(encoded(it.shown()));
         count <= limits.count / 2 && bytes <= limits.total_bytes / 2
     });
     old - kept.count()
+}
+
+/// Where the last answer stands, of those before a place where there is one.
+fn last_answer(projection: &Projection, before: Option<Seq>) -> Option<Seq> {
+    let mut entries = projection.entries();
+    let found = entries.rfind(|(seq, message)| {
+        matches!(message, Message::Assistant(_)) && before.is_none_or(|end| *seq < end)
+    });
+    found.map(|(seq, _)| seq)
 }
 
 /// The size of a file as Base64.

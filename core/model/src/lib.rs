@@ -39,7 +39,10 @@ pub use content::file_of_uri;
 pub use effort::Effort;
 pub use failure::{FailureCode, ModelFailure};
 pub use http::{HttpClient, Secret, client_builder, innermost};
-pub use images::{Image, ImageFormat, ImageLimits, ImageShelf, Images, NotAnImage};
+pub use images::{
+    Image, ImageFormat, ImageLimits, ImageShelf, Images, MAX_IMAGE_BYTES, MAX_PIXELS, NotAnImage,
+    Smaller, smaller,
+};
 pub use prefix::{PrefixGuard, PrefixHash, PrefixStep};
 pub use request::{ModelRequest, RequestCache, ToolSpec};
 pub use retry::RetryPolicy;

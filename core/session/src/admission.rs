@@ -11,7 +11,7 @@ use crate::id::{StepNumber, ToolCallId, TurnNumber};
 use crate::state::SessionState;
 use crate::vocabulary::{
     AssistantMessage, AssistantPartial, DeveloperMessage, EventData, FileKept, FileObserved,
-    InboxSpliced, RequestHeader, ToolCall, ToolResult, UserMessage,
+    ImageOffload, ImageScaled, InboxSpliced, RequestHeader, ToolCall, ToolResult, UserMessage,
 };
 
 type Rule = Result<(), &'static str>;
@@ -78,10 +78,8 @@ impl SessionState {
             EventData::JobEnded(job) => hold(self.runs(&job.id), "no such job is running"),
             EventData::FileObserved(FileObserved { path, .. })
             | EventData::FileKept(FileKept { path, .. }) => names_a_file(path),
-            EventData::ImageOffload(offload) => {
-                hold(!offload.messages.is_empty(), "names no message")?;
-                hold(all_distinct(&offload.messages), "names a message twice")
-            }
+            EventData::ImageOffload(offload) => admit_offload(offload),
+            EventData::ImageScaled(scaled) => admit_scaled(scaled),
             EventData::LogGap(gap) => hold(gap.first <= gap.last, "ends before it begins"),
             EventData::Unknown(unknown) => on_one_line(unknown.data.get()),
             EventData::RequestContext(_)
@@ -190,6 +188,16 @@ fn admit_answer(answer: &AssistantMessage) -> Rule {
 
 fn is_safe_to_keep(block: &Block) -> bool {
     matches!(block, Block::Text { .. } | Block::Thinking { .. } | Block::RedactedThinking { .. })
+}
+
+fn admit_offload(offload: &ImageOffload) -> Rule {
+    hold(!offload.messages.is_empty(), "names no message")?;
+    hold(all_distinct(&offload.messages), "names a message twice")
+}
+
+fn admit_scaled(ImageScaled { from, to, .. }: &ImageScaled) -> Rule {
+    let sides = [from.width, from.height, to.width, to.height];
+    hold(sides.iter().all(|side| *side > 0), "a side of it has no pixels")
 }
 
 fn names_a_file(path: &Path) -> Rule {

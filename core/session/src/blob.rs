@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::content::Content;
 use crate::event::Event;
 use crate::session::Session;
-use crate::vocabulary::{EventData, FileBefore, FileKept};
+use crate::vocabulary::{EventData, FileBefore, FileKept, ImageScaled};
 
 /// The SHA-256 of a content: 64 lower-case hex digits. It is also a file name, so every text that
 /// is not exactly this is refused, also when it comes from a log.
@@ -85,6 +85,9 @@ impl Event {
             EventData::ToolResult(result) => named_in(&result.content),
             EventData::InboxSpliced(splice) => {
                 splice.inserted.iter().flat_map(|message| named_in(&message.content)).collect()
+            }
+            EventData::ImageScaled(ImageScaled { image, blob, .. }) => {
+                BTreeSet::from([image.clone(), blob.hash.clone()])
             }
             EventData::FileKept(FileKept { before: FileBefore::File { blob, .. }, .. }) => {
                 BTreeSet::from([blob.hash.clone()])

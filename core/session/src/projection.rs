@@ -1,12 +1,15 @@
 //! What a model request is made of: the messages on the surface, shared and immutable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::blob::BlobHash;
 use crate::id::Seq;
 use crate::nodes::Nodes;
+use crate::state::SessionState;
 use crate::vocabulary::{
-    AssistantMessage, DeveloperMessage, EventData, SystemMessage, ToolResult, UserMessage,
+    AssistantMessage, DeveloperMessage, EventData, ImageScaled, SystemMessage, ToolResult,
+    UserMessage,
 };
 
 /// The surface frozen at one moment. Cloning shares the list and the events.
@@ -16,6 +19,7 @@ use crate::vocabulary::{
 pub struct Projection {
     nodes: Nodes,
     offloaded: Arc<BTreeSet<Seq>>,
+    scaled: Arc<BTreeMap<BlobHash, ImageScaled>>,
 }
 
 /// One message on the surface.
@@ -42,14 +46,20 @@ impl Message<'_> {
 }
 
 impl Projection {
-    pub(crate) fn new(nodes: Nodes, offloaded: Arc<BTreeSet<Seq>>) -> Self {
-        Self { nodes, offloaded }
+    pub(crate) fn new(nodes: Nodes, state: &SessionState) -> Self {
+        let (offloaded, scaled) = (Arc::clone(&state.offloaded), Arc::clone(&state.scaled));
+        Self { nodes, offloaded, scaled }
     }
 
     /// Whether a note of text stands for the images of the message at `seq`: an `image/offload`
     /// names it.
     pub fn is_offloaded(&self, seq: Seq) -> bool {
         self.offloaded.contains(&seq)
+    }
+
+    /// What is shown in the place of the image with this name: the last `image/scaled` that names it.
+    pub fn scaled(&self, image: &BlobHash) -> Option<&ImageScaled> {
+        self.scaled.get(image)
     }
 
     /// The messages in the order a model reads them.

@@ -177,7 +177,7 @@ impl Session {
     /// The messages on the surface now. Shares the surface's own list, so it costs the same for
     /// any length, and so does the append after it.
     pub fn projection(&self) -> Projection {
-        self.surface.projection(Arc::clone(&self.state.offloaded))
+        self.surface.projection(&self.state)
     }
 
     /// The messages on the surface without those that the open compaction omits, and behind them
@@ -186,7 +186,7 @@ impl Session {
         let (event, start) = self.open_compaction()?;
         start.instruction.as_ref()?;
         let surface = self.surface.without(start.omits).followed_by(Arc::clone(event));
-        Some(surface.projection(Arc::clone(&self.state.offloaded)))
+        Some(surface.projection(&self.state))
     }
 
     /// The compaction that is open.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::blob::BlobHash;
 use crate::content::{Block, TimedBlock};
 use crate::damage::Gap;
 use crate::event::{Event, SurfaceOp};
@@ -16,8 +17,8 @@ use crate::fold::{
 };
 use crate::id::{EventCount, JobId, Route, Seq, SeriesNumber, ToolCallId, UnixMillis};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, EventData, FileObserved, JobStarted, LlmRetry, LogGap,
-    RequestContext, RequestHeader, TurnEndReason,
+    AssistantMessage, AssistantPartial, EventData, FileObserved, ImageScaled, JobStarted, LlmRetry,
+    LogGap, RequestContext, RequestHeader, TurnEndReason,
 };
 
 /// The state of a session after its last event.
@@ -71,6 +72,8 @@ pub struct SessionState {
     pub kept: BTreeSet<PathBuf>,
     /// The messages whose images a note of text stands for. From `image/offload`.
     pub offloaded: Arc<BTreeSet<Seq>>,
+    /// What is shown in the place of which image. From `image/scaled`.
+    pub scaled: Arc<BTreeMap<BlobHash, ImageScaled>>,
     /// How many events a fork inherited; 0 for a session that is no fork. The last
     /// `session/seed-end`, or the header where that event is lost.
     pub inherited: EventCount,
@@ -145,6 +148,7 @@ impl SessionState {
         self.todo.apply(event);
         self.plan_retry(event);
         self.shorten(event);
+        self.show(event);
         match &event.data {
             EventData::TurnStart(_) => {
                 self.cut_by_fork = false;
@@ -173,9 +177,6 @@ impl SessionState {
             EventData::ModelSelected(selected) => self.route = Some(selected.route.clone()),
             EventData::ThinkingSelected(selected) => self.thinking = Some(selected.level.clone()),
             EventData::GoalChange(change) => self.goal.clone_from(&change.goal),
-            EventData::ImageOffload(offload) => {
-                Arc::make_mut(&mut self.offloaded).extend(&offload.messages);
-            }
             EventData::JobStarted(job) => self.jobs.push(job.clone()),
             EventData::JobEnded(ended) => self.jobs.retain(|job| job.id != ended.id),
             EventData::FileObserved(seen) => self.saw(seen),
@@ -203,6 +204,8 @@ impl SessionState {
             | EventData::TodoWrite(_)
             | EventData::TitleSet(_)
             | EventData::FeedbackRecord(_)
+            | EventData::ImageOffload(_)
+            | EventData::ImageScaled(_)
             | EventData::Unknown(_) => (),
         }
     }
@@ -224,6 +227,19 @@ impl SessionState {
             (EventData::CompactionEnd(_), _) => self.compacting = None,
             (EventData::RequestHeader(_), _) => self.shortened = false,
             (_, Some(SurfaceOp::Replace { .. })) => self.shortened |= self.compacting.is_some(),
+            _ => {}
+        }
+    }
+
+    /// Follows what is shown in the place of images.
+    fn show(&mut self, event: &Event) {
+        match &event.data {
+            EventData::ImageOffload(offload) => {
+                Arc::make_mut(&mut self.offloaded).extend(&offload.messages);
+            }
+            EventData::ImageScaled(scaled) => {
+                Arc::make_mut(&mut self.scaled).insert(scaled.image.clone(), scaled.clone());
+            }
             _ => {}
         }
     }

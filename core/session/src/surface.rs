@@ -4,7 +4,7 @@
 //! out a checked plan and cannot fail. Live appends and replays both go through this pair, so a
 //! log that was written can always be read again.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::id::{Seq, ToolCallId};
 use crate::nodes::Nodes;
 use crate::projection::Projection;
 use crate::session::AppendError;
+use crate::state::SessionState;
 use crate::vocabulary::{AssistantMessage, EventData, Span, ToolResult};
 
 /// The nodes are shared with projections: taking one copies nothing.
@@ -36,8 +37,8 @@ pub(crate) enum Plan {
 
 impl Surface {
     /// The messages now.
-    pub(crate) fn projection(&self, offloaded: Arc<BTreeSet<Seq>>) -> Projection {
-        Projection::new(self.nodes.clone(), offloaded)
+    pub(crate) fn projection(&self, state: &SessionState) -> Projection {
+        Projection::new(self.nodes.clone(), state)
     }
 
     /// The surface without these nodes.

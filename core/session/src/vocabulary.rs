@@ -107,6 +107,7 @@ vocabulary! {
     CompactionStart = "compaction/start",
     CompactionEnd = "compaction/end",
     ImageOffload = "image/offload",
+    ImageScaled = "image/scaled",
     TodoWrite = "todo/write",
     GoalChange = "goal/change",
     JobStarted = "job/started",

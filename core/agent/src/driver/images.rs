@@ -2,12 +2,16 @@
 //!
 //! Which images are shown follows from the log and the files ([`Images`]). A file that cannot be
 //! read is not the end of a session: `image/offload` says that a note stands for it from here on,
-//! also if the file should come back, and a series that has shown it ends.
+//! also if the file should come back, and a series that has shown it ends. Of one that is too large for
+//! its provider a smaller picture is kept, and `image/scaled` says that it is shown from here on.
 
 use bridle_model::{
-    FailureCode, Image, Images, ModelFailure, ModelRequest, NotAnImage, PreparedCall,
+    FailureCode, Image, ImageLimits, Images, ModelFailure, ModelRequest, NotAnImage, PreparedCall,
+    Smaller, smaller,
 };
-use bridle_session::{BlobHash, BlobRef, Content, ImageOffload, Message, Seq};
+use bridle_session::{
+    BlobHash, BlobRef, Content, ImageOffload, ImageScaled, Message, PixelSize, Seq,
+};
 use bridle_store::BlobStore;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +33,11 @@ impl Driver {
         let images = loop {
             let (projection, since) = (request.projection(), request.reasoning_since());
             let images = Images::select(projection, since, call.images(), &self.frame.shelf);
+            if let Some(limits) = call.images().filter(|_| !images.too_large().is_empty()) {
+                let large = images.too_large().to_vec();
+                request = self.scale_down(call, &request, large, *limits, token).await?;
+                continue;
+            }
             if images.missing().is_empty() {
                 break images;
             }
@@ -65,6 +74,49 @@ impl Driver {
         });
         let read = self.unless_cancelled(read, token).await?;
         read.map_err(|error| Halt::Failed(super::internal(&format!("reading images: {error}"))))
+    }
+
+    /// Shows smaller pictures in the place of these, or remembers that there can be none.
+    async fn scale_down(
+        &mut self,
+        call: &PreparedCall,
+        request: &ModelRequest,
+        large: Vec<(Seq, BlobRef)>,
+        limits: ImageLimits,
+        token: &CancellationToken,
+    ) -> Result<ModelRequest, Halt> {
+        let Some(blobs) = self.scope.get::<dyn BlobStore>() else {
+            let why = "no store for it is active";
+            let lost = large.into_iter().map(|(seq, _)| (seq, why.to_owned())).collect();
+            return self.offload(call, request, lost).await;
+        };
+        let made = tokio::task::spawn_blocking(move || {
+            let mut large = large;
+            large.sort_unstable_by(|a, b| a.1.hash.cmp(&b.1.hash));
+            large.dedup_by(|a, b| a.1 == b.1);
+            let one = |(seq, blob): (Seq, BlobRef)| match blobs.get(&blob) {
+                Ok(bytes) => Ok(made_smaller(&*blobs, blob.hash, &bytes, &limits)),
+                Err(error) => Err((seq, error.to_string())),
+            };
+            large.into_iter().map(one).collect::<Vec<_>>()
+        });
+        // When the turn is cancelled, what is under way ends by itself, within its limits.
+        let made = self.unless_cancelled(made, token).await?;
+        let made = made.map_err(|error| {
+            Halt::Failed(super::internal(&format!("making images smaller: {error}")))
+        })?;
+        let mut lost = Vec::new();
+        for made in made {
+            match made {
+                Ok(Ok(scaled)) => self.recorder.append(scaled).map(drop)?,
+                Ok(Err((hash, why))) => self.frame.shelf.put_stiff(hash, why),
+                Err(gone) => lost.push(gone),
+            }
+        }
+        if !lost.is_empty() {
+            return self.offload(call, request, lost).await;
+        }
+        Ok(self.model_request(call.level(self.effort)))
     }
 
     /// Records that images are lost, and begins a new series where the current one has shown one.
@@ -133,10 +185,33 @@ impl Driver {
             1 => format!("{} is not shown an image", call.route()),
             count => format!("{} is not shown {count} images", call.route()),
         };
-        let mut reasons: Vec<&str> = new.into_iter().map(|(_, reason)| reason).collect();
+        let mut reasons: Vec<String> = new.into_iter().map(|(_, reason)| reason).collect();
         reasons.sort_unstable();
         reasons.dedup();
         self.notice(NoticeLevel::Warning, title, Some(reasons.join("; "))).await;
+    }
+}
+
+/// What stands for an image on a route with these limits, kept in `blobs`; or why nothing does.
+fn made_smaller(
+    blobs: &dyn BlobStore,
+    image: BlobHash,
+    bytes: &[u8],
+    limits: &ImageLimits,
+) -> Result<ImageScaled, (BlobHash, String)> {
+    let made = match smaller(bytes, limits.lasting_side(), limits.file_bytes()) {
+        Ok(made) => made,
+        Err(why) => return Err((image, why)),
+    };
+    let Smaller { format, bytes, from, to, first_of_several } = made;
+    let size = |(width, height)| PixelSize { width, height };
+    match blobs.put(&bytes) {
+        Ok(blob) => {
+            let mime_type = format.media_type().to_owned();
+            let (from, to) = (size(from), size(to));
+            Ok(ImageScaled { image, from, blob, mime_type, to, first_of_several })
+        }
+        Err(error) => Err((image, error.to_string())),
     }
 }
 

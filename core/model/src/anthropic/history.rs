@@ -287,13 +287,20 @@ fn parts<'a>(
     content: &'a [Content],
     images: &'a Images,
 ) -> impl Iterator<Item = Part<'a>> {
-    content.iter().enumerate().filter_map(move |(index, part)| match part {
-        Content::Image { blob, mime_type } => match images.at(seq, index) {
-            Ok(image) => Some(Part::Image { source: wire::ImageSource::of(image) }),
-            Err(why) => text_part(note_of_image(blob, mime_type, why).into()),
-        },
-        part => text_part(text_of(part)),
-    })
+    content
+        .iter()
+        .enumerate()
+        .flat_map(move |(index, part)| match part {
+            Content::Image { blob, mime_type } => match images.at(seq, index) {
+                Ok(image) => {
+                    let note = images.note(seq, index).and_then(|note| text_part(note.into()));
+                    [Some(Part::Image { source: wire::ImageSource::of(image) }), note]
+                }
+                Err(why) => [text_part(note_of_image(blob, mime_type, why).into()), None],
+            },
+            part => [text_part(text_of(part)), None],
+        })
+        .flatten()
 }
 
 /// Providers refuse a text without a visible character.

@@ -1,8 +1,9 @@
 //! Which images are shown: within the limits, and the same ones for ever.
 
 use bridle_session::{
-    AssistantMessage, Block, Draft, EventData, Header, ImageOffload, MessageId, Route, Session,
-    SessionId, TimedBlock, TurnNumber, TurnStart, UnixMillis, Usage, UserMessage, UserSource,
+    AssistantMessage, Block, Draft, EventData, Header, ImageOffload, ImageScaled, MessageId,
+    PixelSize, Route, Session, SessionId, TimedBlock, TurnNumber, TurnStart, UnixMillis, Usage,
+    UserMessage, UserSource,
 };
 
 use super::*;
@@ -29,6 +30,8 @@ struct Told {
     session: Session,
     files: HashMap<BlobHash, Vec<u8>>,
     shelf: ImageShelf,
+    /// Whether what is too large can be made smaller.
+    scales: bool,
 }
 
 impl Told {
@@ -46,7 +49,7 @@ impl Told {
         });
         let start = TurnStart { turn: TurnNumber(1) };
         session.append(Draft::new(start), UnixMillis(1)).unwrap();
-        Self { session, files: HashMap::new(), shelf: ImageShelf::default() }
+        Self { session, files: HashMap::new(), shelf: ImageShelf::default(), scales: false }
     }
 
     fn append(&mut self, data: impl Into<EventData>) -> Seq {
@@ -84,6 +87,11 @@ impl Told {
         let images = loop {
             let projection = self.session.projection();
             let images = Images::select(&projection, since, Some(&LIMITS), &self.shelf);
+            if !images.too_large().is_empty() {
+                let large = images.too_large().to_vec();
+                large.into_iter().for_each(|(_, blob)| self.shrink(blob));
+                continue;
+            }
             if images.missing().is_empty() {
                 break images;
             }
@@ -94,6 +102,26 @@ impl Told {
         let mut all: Vec<_> = images.places.into_iter().collect();
         all.sort_by_key(|(place, _)| *place);
         all.into_iter().map(|(place, image)| (place, image.map(|image| image.width))).collect()
+    }
+
+    /// What stands for a file that is too large.
+    fn shrink(&mut self, blob: BlobRef) {
+        let whole = Image::read(&self.files[&blob.hash]).ok().filter(|_| self.scales);
+        let Some(whole) = whole else {
+            return self.shelf.put_stiff(blob.hash, "it is stiff".to_owned());
+        };
+        let small = png(whole.width.min(LIMITS.crowd_side), 24 + whole.width as usize % 200);
+        let hash = BlobHash::of_digest(&digest(&small));
+        let kept = BlobRef { hash: hash.clone(), bytes: small.len() as u64 };
+        self.files.insert(hash, small);
+        self.append(ImageScaled {
+            image: blob.hash,
+            from: PixelSize { width: whole.width, height: 1 },
+            blob: kept,
+            mime_type: "image/png".to_owned(),
+            to: PixelSize { width: whole.width.min(LIMITS.crowd_side), height: 1 },
+            first_of_several: false,
+        });
     }
 
     fn outline(&mut self, since: Seq) -> String {
@@ -160,7 +188,7 @@ fn what_was_chosen_stays_chosen() {
     let seed = fastrand::u64(..);
     let mut random = fastrand::Rng::with_seed(seed);
     for round in 0..ROUNDS {
-        let mut told = Told::new();
+        let mut told = Told { scales: round % 2 == 0, ..Told::new() };
         let mut before = Vec::new();
         let since = Seq(random.u64(0..12));
         for _ in 0..random.usize(1..9) {
@@ -168,6 +196,10 @@ fn what_was_chosen_stays_chosen() {
                 .map(|_| png(random.u32(0..1_200), random.usize(24..350)))
                 .collect();
             told.say(&files);
+            if told.scales {
+                // As the driver does it: no answer before what it is an answer to was sent.
+                told.select(since);
+            }
             if random.bool() {
                 told.answer();
             }
@@ -224,4 +256,39 @@ fn a_lost_image_and_a_model_without_eyes_have_a_note() {
     assert_eq!(blind.at(lost, 1).unwrap_err(), Some("the model reads none"));
     assert_eq!(blind.given_up().count(), 2);
     assert_eq!(blind.at(lost, 0).unwrap_err(), None, "no image");
+}
+
+/// A crowd is no reason to give one up, and what an answer has seen stays as it saw it.
+#[test]
+fn what_is_too_large_is_shown_smaller_from_the_first_time_on() {
+    let mut told = Told { scales: true, ..Told::new() };
+    told.say(&[png(1_500, 24), png(301, 350), png(200, 24), png(900, 24), png(5, 24)]);
+    assert_eq!(told.outline(Seq(0)), "300\n300\n200\n300\n5");
+    let scaled =
+        told.session.events().iter().filter(|it| matches!(it.data, EventData::ImageScaled(_)));
+    assert_eq!(scaled.count(), 3);
+    let images = Images::select(&told.session.projection(), Seq(0), Some(&LIMITS), &told.shelf);
+    let note = images.note(Seq(1), 1).unwrap();
+    assert!(
+        note.starts_with("[This image has 1500 × 1 pixels and is shown with 300 × 1;"),
+        "{note}"
+    );
+    assert!(note.contains("times 5.000 are"), "{note}");
+    assert_eq!(images.note(Seq(1), 3), None);
+
+    let mut old = Told::new();
+    old.say(&[png(1_500, 24)]);
+    let before = old.outline(Seq(0));
+    assert!(before.ends_with("1000 are the most"), "{before}");
+    let images = Images::select(&old.session.projection(), Seq(0), Some(&LIMITS), &old.shelf);
+    let (_, why) = images.given_up().next().unwrap();
+    assert!(why.ends_with("1000 are the most; it cannot be made smaller: it is stiff"), "{why}");
+    old.answer();
+    (old.scales, old.shelf) = (true, ImageShelf::default());
+    let later = old.outline(Seq(0));
+    assert!(
+        later.starts_with("its longer side has 1500 pixels") && !later.contains('\n'),
+        "{later}"
+    );
+    assert_eq!(old.outline(Seq(3)), "300", "another series may");
 }

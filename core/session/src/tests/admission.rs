@@ -256,6 +256,12 @@ fn what_plugins_record_says_something() {
         Draft::new(TodoWrite { items: vec![item] })
     };
     let seen = |path: std::path::PathBuf| Draft::new(FileObserved { path, hash: None });
+    let scaled = |width: u32| {
+        let blob = BlobRef { hash: BlobHash::of_digest(&[1; 32]), bytes: 1 };
+        let (from, to) = (PixelSize { width: 2, height: 2 }, PixelSize { width, height: 1 });
+        let (image, mime_type) = (BlobHash::of_digest(&[2; 32]), "image/png".to_owned());
+        Draft::new(ImageScaled { image, from, blob, mime_type, to, first_of_several: false })
+    };
     let offload = |seqs: &[u64]| {
         Draft::new(ImageOffload { messages: seqs.iter().copied().map(Seq).collect() })
     };
@@ -280,6 +286,8 @@ fn what_plugins_record_says_something() {
             offload(&[]),
             offload(&[3, 3]),
             offload(&[3, 4]),
+            scaled(0),
+            scaled(1),
         ],
         &expect![[r#"
             developer/message: changes nothing
@@ -299,7 +307,9 @@ fn what_plugins_record_says_something() {
             admitted file/observed
             image/offload: names no message
             image/offload: names a message twice
-            admitted image/offload"#]],
+            admitted image/offload
+            image/scaled: a side of it has no pixels
+            admitted image/scaled"#]],
     );
     let open = session([calls("a", &["c1"])]);
     check(

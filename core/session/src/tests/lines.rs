@@ -103,6 +103,15 @@ fn every_type_has_its_line() {
         SandboxMode { mode: "read-only".into() }.into(),
         PlanMode { active: true }.into(),
         ImageOffload { messages: vec![Seq(1)] }.into(),
+        ImageScaled {
+            image: blob().hash,
+            from: PixelSize { width: 4, height: 2 },
+            blob: blob(),
+            mime_type: "image/png".into(),
+            to: PixelSize { width: 2, height: 1 },
+            first_of_several: true,
+        }
+        .into(),
         TodoWrite { items: vec![done] }.into(),
         GoalChange { goal: None }.into(),
         JobStarted { id: JobId::new("j"), title: "make".into() }.into(),
@@ -132,6 +141,7 @@ fn every_type_has_its_line() {
         {"type":"sandbox/mode","data":{"mode":"read-only"}}
         {"type":"plan/mode","data":{"active":true}}
         {"type":"image/offload","data":{"messages":[1]}}
+        {"type":"image/scaled","data":{"image":"abababababababababababababababababababababababababababababababab","from":{"width":4,"height":2},"blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mime_type":"image/png","to":{"width":2,"height":1},"first_of_several":true}}
         {"type":"todo/write","data":{"items":[{"text":"t","status":"completed"}]}}
         {"type":"goal/change","data":{"goal":null}}
         {"type":"job/started","data":{"id":"j","title":"make"}}

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::blob::{BlobHash, BlobRef};
 use crate::id::Seq;
 use crate::vocabulary::{Usage, UserMessage};
 
@@ -119,6 +120,34 @@ pub enum CompactionOutcome {
     Cancelled,
     /// It was broken off. Written by repair.
     Interrupted,
+}
+
+/// From here on models are shown another file in the place of an image, because it is larger than a
+/// provider takes. Wherever the conversation has that image, the last one counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageScaled {
+    /// The image as it came in; its file stays.
+    pub image: BlobHash,
+    /// Its size as a person sees it.
+    pub from: PixelSize,
+    /// What is shown.
+    pub blob: BlobRef,
+    /// Its media type.
+    pub mime_type: String,
+    /// Its size.
+    pub to: PixelSize,
+    /// Whether it is only the first picture of several.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first_of_several: bool,
+}
+
+/// The sides of a picture in pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PixelSize {
+    /// From left to right.
+    pub width: u32,
+    /// From top to bottom.
+    pub height: u32,
 }
 
 /// Images that are shown to models as a note of text from the next series on. Their blobs stay.

@@ -63,7 +63,7 @@ async fn what_cannot_be_read_is_said() {
     expect!["/base/ws/folder is a folder. Use `list` to see what is in it."]
         .assert_eq(&error("folder").await);
     expect!["binary cannot be read: it is a binary file."].assert_eq(&error("binary").await);
-    expect!["sparse cannot be read: it is a binary file of 20000000000 bytes; an image may have 3750000 at most."].assert_eq(&error("sparse").await);
+    expect!["sparse cannot be read: it is a binary file of 20000000000 bytes; an image may have 20971520 at most."].assert_eq(&error("sparse").await);
     expect!["/base/ws/fifo is a FIFO, not a regular file."].assert_eq(&error("fifo").await);
     expect!["/dev/zero is a device, not a regular file."].assert_eq(&error("/dev/zero").await);
     let error = ws.error("read", json!({ "path": "config.toml", "start_line": 9 })).await;
@@ -95,11 +95,13 @@ async fn an_image_is_given_as_one_and_what_is_none_is_not() {
     };
     assert_eq!(text, "a.dat: image/png, 300 x 7 pixels, 28 bytes.\n");
     assert_eq!((mime_type.as_str(), blob.bytes), ("image/png", 28));
-    ws.put("wide.png", png(8_001));
-    expect!["wide.png cannot be read: the image has 8001 x 7 pixels; 8000 a side are the most."]
-        .assert_eq(&ws.error("read", json!({ "path": "wide.png" })).await);
-    ws.put("large.png", [png(300), vec![0; 4_000_000]].concat());
-    expect!["large.png cannot be read: it is a binary file of 4000028 bytes; an image may have 3750000 at most."]
+    ws.put("wide.png", png(9_200_000));
+    expect![
+        "wide.png cannot be read: the image has 9200000 x 7 pixels; 64000000 in all are the most."
+    ]
+    .assert_eq(&ws.error("read", json!({ "path": "wide.png" })).await);
+    ws.put("large.png", [png(300), vec![0; 21_000_000]].concat());
+    expect!["large.png cannot be read: it is a binary file of 21000028 bytes; an image may have 20971520 at most."]
         .assert_eq(&ws.error("read", json!({ "path": "large.png" })).await);
     ws.put("none.png", "text");
     assert_eq!(ws.text("read", json!({ "path": "none.png" })).await, "     1\ttext\n");
