@@ -1,5 +1,5 @@
 //! When a conversation is shortened and how far: the row `compaction`, its settings and the sizes
-//! that follow from them for a route. The driver does it (`driver/compaction.rs`).
+//! that follow from them for a route. The driver does it (`driver/compaction.rs` when, `driver/compaction/job.rs` how).
 //!
 //! Everything here is arithmetic over a projection. Design: compaction.
 

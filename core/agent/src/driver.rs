@@ -10,6 +10,7 @@ mod calls;
 mod changes;
 mod compaction;
 mod contexts;
+mod fill;
 mod frame;
 mod gate;
 mod halt;
@@ -23,7 +24,6 @@ mod refusal;
 mod request;
 mod retry;
 mod spill;
-mod summary;
 mod tell;
 mod turn;
 

@@ -11,6 +11,7 @@ use bridle_session::{
 
 use super::Driver;
 use super::halt::Halt;
+use crate::compaction::Unread;
 use crate::update::NoticeLevel;
 
 impl Driver {
@@ -34,6 +35,28 @@ impl Driver {
         let op = SurfaceOp::Replace { first: *first, last: *last, covers: input.clone() };
         self.recorder.append_draft(Draft { data: note.into(), surface: Some(op) })?;
         Ok(())
+    }
+
+    /// Takes input off the surface that is too long for the window: it would make every later request
+    /// too long, too. What the turn ends with.
+    pub(super) fn withdraw_too_long(
+        &mut self,
+        input: Unread,
+        failure: &ModelFailure,
+    ) -> Result<Halt, Halt> {
+        let tokens = self.corrected(input.tokens);
+        let note = format!(
+            "[What the user sent here was too long for the window (about {tokens} tokens) and was \
+             removed before anybody read it; they have been told.]"
+        );
+        self.withdraw(input.span.first, "too-long", &note)?;
+        let message = format!(
+            "{} What you sent last (about {tokens} tokens, with what it refers to) does not fit, and \
+             is withdrawn: the model does not read it, and the conversation goes on without it. Send \
+             less of it, or name files and let the model read what it needs.",
+            failure.message
+        );
+        Ok(ModelFailure { message, ..failure.clone() }.into())
     }
 
     /// Tells why the model refuses, if it does. What a refusal without a block has cost is logged

@@ -203,8 +203,9 @@ async fn a_summary_request_that_is_too_long_is_cut_to_fit() {
 /// at the beginning nor in a conversation that is as good as it was.
 #[tokio::test]
 async fn a_prompt_that_is_too_long_for_the_window_is_withdrawn() {
-    for is_good in [false, true] {
-        let mut rig = Rig::start(setting(Vec::new())).await;
+    for (is_good, auto) in [(false, true), (true, true), (false, false), (true, false)] {
+        let row = Row::new("compaction").with(json!({ "auto": auto }));
+        let mut rig = Rig::start(Setting { rows: vec![row], ..setting(Vec::new()) }).await;
         if is_good {
             rig.model.push(answer(150, &long("said")));
             rig.run(&long("first")).await;
@@ -222,6 +223,25 @@ async fn a_prompt_that_is_too_long_for_the_window_is_withdrawn() {
         assert!(then.contains("was too long for the window"), "{then}");
         assert_eq!(then.contains("user: first"), is_good, "{then}");
     }
+}
+
+/// Whoever has switched it off is told what there is.
+#[tokio::test]
+async fn a_request_that_is_too_long_where_nothing_happens_by_itself() {
+    let row = Row::new("compaction").with(json!({"auto": false}));
+    let mut rig = Rig::start(Setting { rows: vec![row], ..setting(Vec::new()) }).await;
+    fill_up(&mut rig).await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::ContextOverflow))]);
+    let (lines, outcome) = rig.run("fourth").await;
+    let TurnOutcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert!(failure.message.contains("`/compact` shortens"), "{}", failure.message);
+    assert!(told(&lines).is_empty(), "{lines:?}");
+    rig.model.push(answer(800, "Notes."));
+    rig.agent.compact(MessageId::new("c"), String::new()).unwrap();
+    assert_eq!(rig.until_end("c").await.1, TurnOutcome::EndTurn);
+    rig.model.push(answer(200, "Done."));
+    assert_eq!(rig.run("fifth").await.1, TurnOutcome::EndTurn);
+    assert!(last(&rig).contains("user: fourth"), "what was asked is still there");
 }
 
 /// Input that is not too long by itself, behind a conversation that cannot be made shorter.

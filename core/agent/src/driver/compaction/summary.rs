@@ -10,9 +10,9 @@ use bridle_session::{Block, Usage};
 use futures::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
-use super::Driver;
-use super::halt::Halt;
-use super::request::broken;
+use crate::driver::Driver;
+use crate::driver::halt::Halt;
+use crate::driver::request::broken;
 use crate::hooks::{OnStream, StreamInput};
 
 /// A summary, or why there is none; and what it cost.
