@@ -1,11 +1,11 @@
 //! The way to the client: the SDK's connection behind the credits.
 
-use std::io;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{SessionId, SessionNotification, SessionUpdate};
 use agent_client_protocol::v1::{ConnectionTo, SentRequest};
 use agent_client_protocol::{Client, JsonRpcRequest};
+use bridle_agent::json_size;
 use tokio_util::sync::CancellationToken;
 
 use super::clients::ClientTraits;
@@ -49,7 +49,7 @@ impl Link {
             return;
         }
         let notification = SessionNotification::new(session.clone(), update);
-        let size = wire_size(&notification);
+        let size = json_size(&notification);
         let sent = self.credits.spend(size, || self.connection.send_notification(notification));
         if let Err(error) = sent {
             // The connection is being taken down; what it does not take is lost with it.
@@ -60,25 +60,5 @@ impl Link {
     /// Sends a question.
     pub(super) fn ask<R: JsonRpcRequest>(&self, request: R) -> SentRequest<R::Response> {
         self.connection.send_request(request)
-    }
-}
-
-/// The length of the JSON without making it.
-fn wire_size(value: &impl serde::Serialize) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.saturating_add(bytes.len());
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        // Cannot happen for the protocol's types; counted as the little it then is.
-        Err(_) => 0,
     }
 }

@@ -70,5 +70,5 @@ pub use tool::{
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
 pub use update::{AgentUpdate, Compaction, Meter, NoticeLevel, ToolStatus, TurnOutcome};
-pub use update_queue::{NobodyListens, UpdateReceiver, UpdateSender, update_queue};
+pub use update_queue::{NobodyListens, UpdateReceiver, UpdateSender, json_size, update_queue};
 pub use warmup::Warmup;

@@ -79,7 +79,7 @@ impl UpdateReceiver {
 /// About how many bytes an update holds, without those that each has.
 fn weight(update: &AgentUpdate) -> usize {
     match update {
-        AgentUpdate::UserMessage { content, .. } => written(content),
+        AgentUpdate::UserMessage { content, .. } => json_size(content),
         AgentUpdate::MessageChunk { text, .. }
         | AgentUpdate::ThoughtChunk { text, .. }
         | AgentUpdate::ToolProgress { text, .. }
@@ -88,7 +88,7 @@ fn weight(update: &AgentUpdate) -> usize {
             arguments.len().saturating_add(of_display(display))
         }
         AgentUpdate::ToolCallUpdate { display, .. } => display.as_ref().map_or(0, of_display),
-        AgentUpdate::Todo(items) => written(items),
+        AgentUpdate::Todo(items) => json_size(items),
         AgentUpdate::Notice { title, detail, .. } => {
             title.len().saturating_add(detail.as_ref().map_or(0, String::len))
         }
@@ -115,11 +115,11 @@ fn of_display(display: &Display) -> usize {
         .map(|it| it.new_text.len().saturating_add(it.old_text.as_ref().map_or(0, String::len)));
     let texts = [&display.text, &display.message];
     let texts = texts.into_iter().flatten().map(String::len);
-    diffs.chain(texts).fold(display.raw_output.as_ref().map_or(0, written), usize::saturating_add)
+    diffs.chain(texts).fold(display.raw_output.as_ref().map_or(0, json_size), usize::saturating_add)
 }
 
-/// How long something is as JSON.
-fn written(value: &impl serde::Serialize) -> usize {
+/// How long something is as JSON, in bytes, without writing it anywhere. 0 for what cannot be JSON.
+pub fn json_size(value: &impl serde::Serialize) -> usize {
     struct Count(usize);
     impl io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -131,9 +131,7 @@ fn written(value: &impl serde::Serialize) -> usize {
         }
     }
     let mut count = Count(0);
-    // What cannot be written is not large.
-    serde_json::to_writer(&mut count, value).ok();
-    count.0
+    serde_json::to_writer(&mut count, value).map_or(0, |()| count.0)
 }
 
 #[cfg(test)]
