@@ -5,7 +5,7 @@
 //! came or not at all, and not at all behind a block that cannot go back.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bridle_session::{AssistantMessage, Block, OpaqueBlock, TimedBlock};
 use serde_json::value::RawValue;
@@ -38,14 +38,6 @@ pub(super) struct Read<'a> {
     pub(super) is_paused: bool,
 }
 
-/// One block's way back.
-enum Returned<'a> {
-    Part(Part<'a>),
-    /// A blank text, which may not go back and which nothing depends on.
-    Blank,
-    Lost,
-}
-
 impl Reader<'_> {
     /// `claim_id` gives each call the id that it has on the wire.
     pub(super) fn read<'a>(
@@ -57,16 +49,15 @@ impl Reader<'_> {
             *answer.route.provider == *self.model.provider && *answer.route.model == *self.model.id;
         let is_own = (is_of_model && self.in_series) || Plant::ForeignReasoning.is_in();
         let is_paused = answer.stop == StopReason::Pause.as_str() && !answer.interrupted;
-        let partners = if is_own { Partners::of(answer, is_paused) } else { Partners::default() };
+        let whole = if is_own { self.whole(&answer.blocks, is_paused) } else { 0 };
         let mut content = Vec::with_capacity(answer.blocks.len());
-        let mut is_whole = is_own;
-        for timed in &answer.blocks {
+        for (index, timed) in answer.blocks.iter().enumerate() {
             let returned = match &timed.block {
                 Block::Text { text } => self.text(timed, text, is_own),
                 Block::ToolCall { id, name, arguments } => {
                     let wire_id = claim_id(id.as_str());
                     let own_form = own_form(timed).filter(|_| is_own && wire_id == id.as_str());
-                    Returned::Part(own_form.map_or_else(
+                    Some(own_form.map_or_else(
                         || Part::ToolUse {
                             id: wire_id.into(),
                             name: self.tools.wire_name(name).into_owned().into(),
@@ -75,35 +66,46 @@ impl Reader<'_> {
                         Part::Verbatim,
                     ))
                 }
-                block if is_whole => self.bound(block, timed, &partners),
-                _ => Returned::Lost,
+                _ if index < whole => self.bound(timed),
+                _ => None,
             };
-            match returned {
-                Returned::Part(part) => content.push(part),
-                Returned::Blank => {}
-                Returned::Lost => is_whole = false,
-            }
+            content.extend(returned);
         }
         let ends_well = !content.last().is_some_and(is_reasoning);
         self.finish(&mut content);
+        let is_whole = is_own && whole == answer.blocks.len();
         Read { is_paused: is_paused && is_whole && ends_well, content }
     }
 
-    fn text<'a>(&self, timed: &'a TimedBlock, text: &'a str, is_own: bool) -> Returned<'a> {
+    /// How many blocks stand before the first one that cannot go back. What does not stand there
+    /// cannot be the partner of what does.
+    fn whole(&self, blocks: &[TimedBlock], is_paused: bool) -> usize {
+        let mut whole = blocks.len();
+        loop {
+            let before = blocks.get(..whole).unwrap_or_default();
+            let is_open = is_paused && whole == blocks.len();
+            let alone = unpaired(before, is_open);
+            let is_lost = |(index, timed): (usize, &TimedBlock)| {
+                alone.contains(&index) || (is_bound(&timed.block) && self.bound(timed).is_none())
+            };
+            match before.iter().enumerate().position(is_lost) {
+                Some(lost) => whole = lost,
+                None => return whole,
+            }
+        }
+    }
+
+    /// A blank text may not go back, and nothing depends on it.
+    fn text<'a>(&self, timed: &'a TimedBlock, text: &'a str, is_own: bool) -> Option<Part<'a>> {
         match own_form(timed).filter(|_| is_own && !text.trim().is_empty()) {
-            Some(raw) => Returned::Part(Part::Verbatim(raw)),
-            None => text_part(Cow::Borrowed(text)).map_or(Returned::Blank, Returned::Part),
+            Some(raw) => Some(Part::Verbatim(raw)),
+            None => text_part(Cow::Borrowed(text)),
         }
     }
 
     /// A block that only its own model can read, behind the prefix that it was made for.
-    fn bound<'a>(
-        &self,
-        block: &'a Block,
-        timed: &'a TimedBlock,
-        partners: &Partners<'_>,
-    ) -> Returned<'a> {
-        let part = match block {
+    fn bound<'a>(&self, timed: &'a TimedBlock) -> Option<Part<'a>> {
+        match &timed.block {
             Block::Thinking { text, signature } => {
                 let signature = signature.as_deref();
                 let is_signed = signature.is_some_and(|signature| !signature.is_empty());
@@ -117,11 +119,10 @@ impl Reader<'_> {
                 Some(own_form(timed).map_or(neutral, Part::Verbatim))
             }
             Block::Opaque { raw } if self.model.dialect == Dialect::Anthropic => {
-                partners.returnable(raw).map(Part::Verbatim)
+                returnable(raw).map(Part::Verbatim)
             }
             Block::Opaque { .. } | Block::Text { .. } | Block::ToolCall { .. } => None,
-        };
-        part.map_or(Returned::Lost, Returned::Part)
+        }
     }
 
     /// What a provider demands of an answer as a whole.
@@ -170,54 +171,56 @@ fn own_form(timed: &TimedBlock) -> Option<&RawValue> {
     says_the_same.then_some(raw)
 }
 
+/// What a provider sent that can be sent back: an object without a breakpoint, which is ours to set.
 fn object(raw: &OpaqueBlock) -> Option<&RawValue> {
-    let is_object =
-        is_shallow(raw.json()) && serde_json::from_str::<Map<String, Value>>(raw.json()).is_ok();
-    is_object.then(|| serde_json::from_str(raw.json()).ok()).flatten()
+    if !is_shallow(raw.json()) {
+        return None;
+    }
+    let members: Map<String, Value> = serde_json::from_str(raw.json()).ok()?;
+    let is_marked = members.contains_key("cache_control");
+    (!is_marked).then(|| serde_json::from_str(raw.json()).ok()).flatten()
 }
 
-/// The blocks of the provider's own tools: each call needs its result, and each result its call.
-#[derive(Default)]
-struct Partners<'a> {
-    calls: HashSet<Cow<'a, str>>,
-    results: HashSet<Cow<'a, str>>,
-    /// Where the provider paused, the last call has no result yet.
-    is_paused: bool,
+/// Whether a block goes back as it came or not at all.
+fn is_bound(block: &Block) -> bool {
+    !matches!(block, Block::Text { .. } | Block::ToolCall { .. })
 }
 
-impl<'a> Partners<'a> {
-    fn of(answer: &'a AssistantMessage, is_paused: bool) -> Self {
-        let mut partners = Self { is_paused, ..Self::default() };
-        for timed in &answer.blocks {
-            let Block::Opaque { raw } = &timed.block else { continue };
-            let Ok(head) = serde_json::from_str::<BlockHead<'_>>(raw.json()) else { continue };
-            if is_server_call(&head.r#type) {
-                partners.calls.extend(head.id);
-            } else if is_server_result(&head.r#type) {
-                partners.results.extend(head.tool_use_id);
-            }
+/// Where the blocks of the provider's own tools stand alone: each call needs a result behind it, and
+/// each result its call before it. Where the provider paused, a call at the end may be `is_open`.
+fn unpaired(blocks: &[TimedBlock], is_open: bool) -> HashSet<usize> {
+    let (mut alone, mut calls) = (HashSet::new(), HashMap::new());
+    for (index, timed) in blocks.iter().enumerate() {
+        let Block::Opaque { raw } = &timed.block else { continue };
+        let Ok(head) = serde_json::from_str::<BlockHead<'_>>(raw.json()) else { continue };
+        if is_server_call(&head.r#type) {
+            // Of two calls with one name, neither is known to be meant by a result.
+            alone.extend(head.id.and_then(|id| calls.insert(id, index)));
+        } else if is_server_result(&head.r#type) {
+            let call = head.tool_use_id.and_then(|id| calls.remove(&id));
+            alone.extend(call.is_none().then_some(index));
         }
-        partners
     }
+    if !is_open {
+        alone.extend(calls.into_values());
+    }
+    alone
+}
 
-    /// Kinds that the provider is known to take back; one that is unknown could make it refuse
-    /// every later request.
-    fn returnable<'b>(&self, raw: &'b OpaqueBlock) -> Option<&'b RawValue> {
-        let head: BlockHead<'_> = serde_json::from_str(raw.json()).ok()?;
-        let kind = &*head.r#type;
-        let fits = if is_server_call(kind) {
-            let id = head.id.filter(|id| is_legal(id))?;
-            self.is_paused || self.results.contains(&id)
-        } else if is_server_result(kind) {
-            self.calls.contains(&head.tool_use_id?)
-        } else {
-            kind == "container_upload"
-        };
-        if !fits {
-            tracing::warn!(kind, "a block of the provider is left out of the request");
-        }
-        fits.then(|| object(raw)).flatten()
+/// Kinds that the provider is known to take back; one that is unknown could make it refuse every
+/// later request.
+fn returnable(raw: &OpaqueBlock) -> Option<&RawValue> {
+    let head: BlockHead<'_> = serde_json::from_str(raw.json()).ok()?;
+    let kind = &*head.r#type;
+    let fits = match kind {
+        _ if is_server_call(kind) => head.id.is_some_and(|id| is_legal(&id)),
+        _ if is_server_result(kind) => head.tool_use_id.is_some(),
+        _ => kind == "container_upload",
+    };
+    if !fits {
+        tracing::warn!(kind, "a block of the provider is left out of the request");
     }
+    fits.then(|| object(raw)).flatten()
 }
 
 fn is_server_call(kind: &str) -> bool {

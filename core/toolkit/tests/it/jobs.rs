@@ -99,8 +99,8 @@ async fn a_job_runs_beside_the_turn_and_its_output_is_given_once() {
         seen += output.trim_start_matches("(no new output)\n");
     }
     assert_eq!(seen, "one\ntwo\n");
-    open(&second).await;
-    let outcome = act(&rig, "wait", &id).await;
+    // It waits before the command can end.
+    let (outcome, ()) = tokio::join!(act(&rig, "wait", &id), open(&second));
     assert_eq!(outcome.text(), "three\n[exit code 4]\n");
     assert_eq!(
         (&outcome.value["jobs"][0]["facts"]["exit_code"], &outcome.value["jobs"][0]["running"]),

@@ -53,6 +53,11 @@ fn thinking(text: &str, signature: Option<&str>) -> Block {
     Block::Thinking { text: text.to_owned(), signature: signature.map(str::to_owned) }
 }
 
+/// A block that only the provider knows.
+fn own(json: &str) -> Block {
+    Block::Opaque { raw: Box::new(OpaqueBlock::new(serde_json::from_str(json).unwrap())) }
+}
+
 fn call(id: &str, name: &str, arguments: &str) -> Block {
     let (name, arguments) = (name.to_owned(), arguments.to_owned());
     Block::ToolCall { id: ToolCallId::new(id), name, arguments }
@@ -182,9 +187,56 @@ fn arguments_keep_their_bytes_and_broken_ones_are_contained() {
     assert!(input(&deep).get().starts_with(r#"{"_invalid":"#));
 }
 
+/// Breakpoints are ours to set: a provider's own form that holds one is not repeated.
+#[test]
+fn a_breakpoint_in_a_providers_own_form_does_not_go_back() {
+    let raw = r#"{"type":"thinking","thinking":"x","signature":"s","cache_control":1}"#;
+    let opaque = own(r#"{"type":"container_upload","file_id":"f","cache_control":1}"#);
+    let mut said = answer(SONNET, vec![thinking("x", Some("s")), opaque, text("Hi")]);
+    let raw = OpaqueBlock::new(serde_json::from_str(raw).unwrap());
+    said.blocks[0].raw = Some(Box::new(raw));
+    check(
+        SONNET,
+        &[user("go"), said.into(), user("on")],
+        expect![[r#"
+        {"role":"user","content":[{"type":"text","text":"go"}]}
+        {"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"s"},{"type":"text","text":"Hi"}]}
+        {"role":"user","content":[{"type":"text","text":"on"}]}"#]],
+    );
+}
+
+/// A call of the provider's own tools and its result go back together, in their order, or not at all.
+#[test]
+fn a_providers_own_call_goes_back_with_its_result_behind_it() {
+    let call = || own(r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}"#);
+    let result = || own(r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[]}"#);
+    for blocks in [
+        vec![result(), call(), text("Hi")],
+        vec![call(), thinking("unsigned", None), result(), text("Hi")],
+        vec![call(), call(), result(), text("Hi")],
+        vec![call(), text("Hi")],
+    ] {
+        check(
+            SONNET,
+            &[user("go"), answer(SONNET, blocks).into(), user("on")],
+            expect![[r#"
+                {"role":"user","content":[{"type":"text","text":"go"}]}
+                {"role":"assistant","content":[{"type":"text","text":"Hi"}]}
+                {"role":"user","content":[{"type":"text","text":"on"}]}"#]],
+        );
+    }
+    check(
+        SONNET,
+        &[user("go"), answer(SONNET, vec![call(), result(), text("Hi")]).into(), user("on")],
+        expect![[r#"
+            {"role":"user","content":[{"type":"text","text":"go"}]}
+            {"role":"assistant","content":[{"type":"server_tool_use","id":"s1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"s1","content":[]},{"type":"text","text":"Hi"}]}
+            {"role":"user","content":[{"type":"text","text":"on"}]}"#]],
+    );
+}
+
 #[test]
 fn reasoning_goes_back_whole_to_the_model_that_made_it() {
-    let opaque = serde_json::from_str(r#"{"type":"container_upload", "n":1.0}"#).unwrap();
     let events = [
         user("go"),
         answer(
@@ -193,7 +245,7 @@ fn reasoning_goes_back_whole_to_the_model_that_made_it() {
                 thinking("", Some("empty but signed")),
                 thinking(" \n", Some("blank")),
                 Block::RedactedThinking { data: "b3BhcXVl".to_owned() },
-                Block::Opaque { raw: Box::new(OpaqueBlock::new(opaque)) },
+                own(r#"{"type":"container_upload", "n":1.0}"#),
                 thinking("no signature", None),
                 thinking("behind one that does not go back", Some("s")),
                 text("Hi"),
