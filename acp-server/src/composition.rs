@@ -156,11 +156,8 @@ impl App {
         let settings = Arc::new(CurrentSettings::new(settings));
         let scope = Scope::root("process", plugins::all(), TaskSet::new());
         scope.provide("settings", Arc::clone(&settings)).await;
-        scope.provide("lsp-settings", Arc::new(lsp.settings)).await;
-        let is_off = |row: &bridle_compose::Row| !lsp.enabled && row.plugin() == "language-servers";
-        let rows = bundle.process.into_iter();
-        let rows = rows.map(|row| bridle_compose::Row { disabled: is_off(&row), ..row });
-        scope.mount(rows.collect()).await;
+        scope.provide("lsp-settings", Arc::new(lsp.in_force())).await;
+        scope.mount(bundle.process).await;
         Self { environment, overrides, settings, scope, session_rows: bundle.session }
     }
 
@@ -259,11 +256,7 @@ impl App {
         let mut settings = config::load(&self.environment, &self.overrides);
         settings.state.clone_from(&self.settings().state);
         if let Some(servers) = self.language_servers() {
-            let mut lsp = settings.lsp.settings.clone();
-            if !settings.lsp.enabled {
-                lsp.servers.clear();
-            }
-            servers.reload(lsp);
+            servers.reload(settings.lsp.in_force());
         }
         self.settings.set(settings);
     }

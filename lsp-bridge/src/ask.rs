@@ -382,6 +382,7 @@ impl Asking<'_> {
             }
             NoAnswer::TimedOut(_) => Once::Trouble(Trouble::TimedOut { server, limit }),
             NoAnswer::Cancelled => Once::Trouble(Trouble::Cancelled),
+            NoAnswer::Garbled => Once::Trouble(Trouble::Unreadable(server)),
             NoAnswer::TooLong | NoAnswer::Gone => Once::Trouble(self.failed(&why)),
         }
     }

@@ -1,12 +1,13 @@
 //! The conversation with one server: requests and their answers, and what the server says and asks.
 //!
 //! One task reads and one writes. The reader never waits for the writer: answers to the server's own
-//! requests go through a lane of their own, and a server that asks faster than it reads is given up. An
-//! answer that nobody waits for any more is dropped. When the pipes close, everybody who waits hears it.
+//! requests go through a lane of their own, and a server that asks faster than it reads is given up. So is
+//! one whose messages cannot be told from each other any more. An answer that nobody waits for any more is
+//! dropped. When the pipes close, everybody who waits hears it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
@@ -26,6 +27,10 @@ const ANSWER_QUEUE: usize = 4_096;
 
 /// The size of one read, in bytes.
 const READ_SIZE: usize = 64 * 1024;
+
+/// How long nothing may follow what was no message, or a part of one, while somebody waits, until nobody
+/// believes that messages come. Up to twice as long for who begins to wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// No such method.
 const UNKNOWN_METHOD: i64 = -32601;
@@ -55,6 +60,9 @@ pub(crate) enum NoAnswer {
     /// Its answer was too long to be read.
     #[error("its answer was longer than 16 MiB")]
     TooLong,
+    /// Its answer was no JSON.
+    #[error("its answer cannot be read")]
+    Garbled,
     /// It did not answer in time.
     #[error("it did not answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
@@ -91,6 +99,16 @@ pub(crate) struct Connection {
     closing: CancellationToken,
     /// Cancelled when nothing more can be heard.
     pub(crate) over: CancellationToken,
+    misread: Arc<Misread>,
+}
+
+/// What of a server's output was no message.
+#[derive(Default)]
+struct Misread {
+    /// What came since the last message, as far as it is quoted.
+    noise: Mutex<String>,
+    /// Why the server was given up.
+    why: OnceLock<String>,
 }
 
 impl Connection {
@@ -108,16 +126,37 @@ impl Connection {
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
         let (closing, over) = (CancellationToken::new(), CancellationToken::new());
         let Manners { cancels, secrets } = manners;
-        let reader = Reader { pending: Arc::clone(&pending), listener, answers, secrets };
+        let misread = Arc::<Misread>::default();
+        let reader = Reader {
+            pending: Arc::clone(&pending),
+            listener,
+            answers,
+            secrets,
+            misread: Arc::clone(&misread),
+            clock: Arc::clone(&clock),
+        };
         let ended = over.clone();
         tasks.spawn(async move {
-            reader.read(output, &ended).await;
+            if let Err(why) = reader.read(output, &ended).await {
+                reader.misread.why.get_or_init(|| why);
+            }
             ended.cancel();
             lock(&reader.pending).take();
         });
         tasks.spawn(write(input, messages, answered, closing.clone(), over.clone()));
         let next = AtomicI64::new(1);
-        Self { outgoing, pending, next, cancels, clock, closing, over }
+        Self { outgoing, pending, next, cancels, clock, closing, over, misread }
+    }
+
+    /// Why it is over, where the server was given up.
+    pub(crate) fn given_up(&self) -> Option<String> {
+        self.misread.why.get().cloned()
+    }
+
+    /// What the server wrote last that was no message, in words; `None` where a message followed.
+    pub(crate) fn noise(&self) -> Option<String> {
+        let noise = lock(&self.misread.noise);
+        (!noise.is_empty()).then(|| format!("what it wrote to its output is no message: {noise}"))
     }
 
     /// Tells the server something.
@@ -262,30 +301,65 @@ struct Reader {
     listener: Arc<dyn Listener>,
     answers: mpsc::Sender<Vec<u8>>,
     secrets: Secrets,
+    misread: Arc<Misread>,
+    clock: Arc<dyn Clock>,
 }
 
 impl Reader {
-    /// Reads to the end, or until the server cannot be answered any more.
-    async fn read(&self, mut output: impl AsyncRead + Unpin, over: &CancellationToken) {
+    /// Reads to the end.
+    ///
+    /// # Errors
+    /// Why the server is given up before it.
+    async fn read(
+        &self,
+        mut output: impl AsyncRead + Unpin,
+        over: &CancellationToken,
+    ) -> Result<(), String> {
         let mut framing = Framing::default();
         let mut bytes = vec![0; READ_SIZE];
+        // Whether somebody waits since the last look.
+        let mut waited = false;
         loop {
             let read = tokio::select! {
                 biased;
                 read = output.read(&mut bytes) => read,
-                () = over.cancelled() => return,
+                () = over.cancelled() => return Ok(()),
+                () = self.clock.sleep(PATIENCE), if framing.is_in_doubt() => {
+                    let waits = lock(&self.pending).as_ref().is_some_and(|all| !all.is_empty());
+                    if waits && waited {
+                        return Err(self.unreadable());
+                    }
+                    waited = waits;
+                    continue;
+                }
             };
-            let Ok(count) = read else { return };
+            waited = false;
+            let Ok(count) = read else { return Ok(()) };
             if count == 0 {
-                return;
+                return Ok(());
             }
             for frame in framing.push(bytes.get(..count).unwrap_or_default()) {
-                if self.take(frame).is_err() {
-                    tracing::warn!("a language server asks faster than it reads: it is given up");
-                    return;
-                }
+                self.take(frame).map_err(|()| "it asks faster than it reads".to_owned())?;
+            }
+            self.note(framing.noise());
+            if framing.is_lost() {
+                return Err(self.unreadable());
             }
         }
+    }
+
+    /// Remembers what was no message.
+    fn note(&self, noise: &[u8]) {
+        let text = String::from_utf8_lossy(noise);
+        let clean = text.trim().replace(|c: char| c.is_control() && c != '\n', "\u{fffd}");
+        let clean = clean.lines().collect::<Vec<_>>().join(" | ");
+        *lock(&self.misread.noise) = self.secrets.blank(&clean).into_owned();
+    }
+
+    fn unreadable(&self) -> String {
+        let noise = lock(&self.misread.noise);
+        let quoted = if noise.is_empty() { String::new() } else { format!(": {noise}") };
+        format!("what it writes to its output cannot be read as messages any more{quoted}")
     }
 
     /// # Errors
@@ -296,6 +370,13 @@ impl Reader {
             Frame::TooLong(beginning) => {
                 if let Some(id) = id_in(&beginning) {
                     self.settle(id, Err(NoAnswer::TooLong));
+                }
+                return Ok(());
+            }
+            Frame::Garbled(beginning) => {
+                tracing::debug!("a body of a language server is no JSON");
+                if let Some(id) = id_in(&beginning) {
+                    self.settle(id, Err(NoAnswer::Garbled));
                 }
                 return Ok(());
             }

@@ -1,7 +1,8 @@
 //! The framing of the wire: `Content-Length` headers and JSON bodies, read from what real servers write.
 //!
 //! Lines that are no headers are skipped, before a header and in front of a body; a body that is too long
-//! is passed over without being kept. It knows no protocol beyond that.
+//! is passed over without being kept. What was no message is remembered until one comes: it tells noise
+//! beside messages from a stream that holds none any more. It knows no protocol beyond that.
 
 use serde_json::Value;
 
@@ -17,6 +18,12 @@ const BEGINNING: usize = 512;
 /// How many lines of noise in front of a body are looked behind.
 const MAX_NOISE_LINES: usize = 4;
 
+/// How much text between two messages is borne, in bytes.
+const MAX_NOISE: usize = 1024 * 1024;
+
+/// How much of what was no message is quoted, in bytes.
+const QUOTED: usize = 400;
+
 const LENGTH: &[u8] = b"content-length:";
 
 /// What was read.
@@ -26,6 +33,8 @@ pub(crate) enum Frame {
     Message(Value),
     /// The beginning of one that was too long.
     TooLong(Vec<u8>),
+    /// The beginning of one that was no JSON.
+    Garbled(Vec<u8>),
 }
 
 /// Takes bytes as they come and gives frames.
@@ -33,6 +42,29 @@ pub(crate) enum Frame {
 pub(crate) struct Framing {
     buffer: Vec<u8>,
     state: State,
+    /// What came since the last message and was none.
+    noise: Noise,
+}
+
+/// What was no message.
+#[derive(Default)]
+struct Noise {
+    /// How many bytes.
+    count: usize,
+    /// The first of them.
+    beginning: Vec<u8>,
+    /// Some of it was a message that could not be read: others may be lost.
+    is_message: bool,
+}
+
+impl Noise {
+    fn add(&mut self, bytes: &[u8]) {
+        self.count += bytes.len();
+        let room = QUOTED.saturating_sub(self.beginning.len());
+        self.beginning.extend(bytes.iter().take(room));
+        // A log is text, and messages are not what it is about.
+        self.is_message |= bytes.contains(&0) || find(bytes, b"\"jsonrpc\"").is_some();
+    }
 }
 
 #[derive(Default)]
@@ -52,9 +84,28 @@ impl Framing {
         self.buffer.extend_from_slice(bytes);
         let mut frames = Vec::new();
         while let Some(step) = self.step() {
+            if let Some(Frame::Message(_)) = step {
+                self.noise = Noise::default();
+            }
             frames.extend(step);
         }
         frames
+    }
+
+    /// What came since the last message and was none, as far as it is quoted.
+    pub(crate) fn noise(&self) -> &[u8] {
+        &self.noise.beginning
+    }
+
+    /// Whether messages may not be told from each other any more: one was none, or has not come whole. Should
+    /// nothing follow, they are not.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.noise.is_message || !matches!(self.state, State::Header)
+    }
+
+    /// Whether so much was no message that none is to be expected.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.noise.count > MAX_NOISE
     }
 
     /// One step forward; `None` when more bytes are needed for it.
@@ -64,9 +115,13 @@ impl Framing {
             State::Body(length) => {
                 let length = *length;
                 let (used, frame) = self.body(length)?;
-                self.buffer.drain(..used);
+                let bytes: Vec<u8> = self.buffer.drain(..used).collect();
                 self.state = State::Header;
-                Some(frame)
+                if let Frame::Garbled(_) = frame {
+                    self.noise.add(&bytes);
+                    self.noise.is_message = true;
+                }
+                Some(Some(frame))
             }
             State::Passing { left, beginning } => {
                 let passed = (*left).min(self.buffer.len());
@@ -101,7 +156,8 @@ impl Framing {
             if let Some(length) = length
                 && line.trim_ascii().is_empty()
             {
-                self.buffer.drain(..from);
+                let head: Vec<u8> = self.buffer.drain(..from).collect();
+                self.noise.add(head.get(..skipped).unwrap_or_default());
                 self.state = match length > MAX_BODY {
                     true => State::Passing { left: length, beginning: Vec::new() },
                     false => State::Body(length),
@@ -109,20 +165,21 @@ impl Framing {
                 return Some(());
             }
         }
-        self.buffer.drain(..skipped);
-        if self.buffer.len() > MAX_HEADER {
-            let excess = self.buffer.len() - LENGTH.len();
-            self.buffer.drain(..excess);
-        }
+        let excess = match self.buffer.len() - skipped > MAX_HEADER {
+            true => self.buffer.len() - LENGTH.len(),
+            false => skipped,
+        };
+        let noise: Vec<u8> = self.buffer.drain(..excess).collect();
+        self.noise.add(&noise);
         None
     }
 
     /// How many bytes the body took and what it is. Noise within the frame stands in front of the body,
     /// and its length is not in the header.
-    fn body(&self, length: usize) -> Option<(usize, Option<Frame>)> {
+    fn body(&self, length: usize) -> Option<(usize, Frame)> {
         let body = self.buffer.get(..length)?;
         if let Ok(message) = serde_json::from_slice(body) {
-            return Some((length, Some(Frame::Message(message))));
+            return Some((length, Frame::Message(message)));
         }
         let mut start = 0;
         for _ in 0..MAX_NOISE_LINES {
@@ -137,11 +194,13 @@ impl Framing {
             }
             let behind = self.buffer.get(start..start + length)?;
             if let Ok(message) = serde_json::from_slice(behind) {
-                return Some((start + length, Some(Frame::Message(message))));
+                return Some((start + length, Frame::Message(message)));
             }
         }
-        tracing::debug!("a body of a language server is no JSON");
-        Some((length, None))
+        // A length that is too large reaches into the messages that follow.
+        let next = find(&body.to_ascii_lowercase(), LENGTH).filter(|next| *next > 0);
+        let beginning = body.iter().copied().take(BEGINNING).collect();
+        Some((next.unwrap_or(length), Frame::Garbled(beginning)))
     }
 }
 
@@ -182,6 +241,7 @@ mod tests {
         let message = |frame| match frame {
             Frame::Message(message) => message,
             Frame::TooLong(beginning) => json!({"too long": id_in(&beginning)}),
+            Frame::Garbled(beginning) => json!({"garbled": id_in(&beginning)}),
         };
         frames.into_iter().map(message).collect()
     }
@@ -232,7 +292,47 @@ mod tests {
     fn a_body_that_is_no_json_costs_itself_only() {
         let bytes =
             [b"Content-Length: 5\r\n\r\n{\"a\":".as_slice(), &framed(&json!({"id": 3}))].concat();
-        assert_eq!(read(&bytes), [json!({"id": 3})]);
+        assert_eq!(read(&bytes), [json!({"garbled": null}), json!({"id": 3})]);
+    }
+
+    #[test]
+    fn a_length_that_is_wrong_costs_its_message_only() {
+        let one = framed(&json!({"id": 3}));
+        for length in [3, 20, 60] {
+            let wrong = format!("Content-Length: {length}\r\n\r\n{{\"id\":2}}");
+            let bytes = [wrong.as_bytes(), &one, &one, &one].concat();
+            let read = read(&bytes);
+            assert_eq!(read.first(), Some(&json!({"garbled": (length > 3).then_some(2)})));
+            assert_eq!(read.iter().skip(1).collect::<Vec<_>>(), [&json!({"id": 3}); 3], "{length}");
+        }
+    }
+
+    #[test]
+    fn noise_is_told_from_messages_that_cannot_be_read() {
+        let doubt = |bytes: &[u8]| {
+            let mut framing = Framing::default();
+            framing.push(bytes);
+            let before = framing.is_in_doubt();
+            // Whatever follows, a message ends the doubt.
+            framing.push(&framed(&json!({})));
+            (before, framing.is_in_doubt() || framing.is_lost(), framing.noise().to_vec())
+        };
+        for noise in ["a log\n", "half a line", "Content-Length: soon\r\n\r\n"] {
+            assert_eq!(doubt(noise.as_bytes()), (false, false, Vec::new()), "{noise}");
+        }
+        for garbage in ["{\"jsonrpc\":\"2.0\",\"id\":1}\n", "\0\x01\n", "Content-Length: 2\r\n\r\n{]"] {
+            assert_eq!(doubt(garbage.as_bytes()), (true, false, Vec::new()), "{garbage}");
+        }
+        let mut framing = Framing::default();
+        framing.push(b"Content-Length: 90\r\n\r\n{\"id\":");
+        assert!(framing.is_in_doubt());
+        let mut framing = Framing::default();
+        framing.push(b"usage: toy\n");
+        assert_eq!(framing.noise(), b"usage: toy\n");
+        while !framing.is_lost() {
+            framing.push(&[b'x'; 4096]);
+        }
+        assert_eq!(framing.noise().len(), QUOTED);
     }
 
     #[test]

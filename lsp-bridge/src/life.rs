@@ -321,9 +321,13 @@ impl Life {
             }
         }
         self.connection.hang_up();
-        let end = self.process.end(EXIT_LIMIT, &self.clock).await;
+        let given_up = self.connection.given_up();
+        // It is not waited for that one ends which says nothing that can be understood.
+        let patience = if given_up.is_some() { Duration::ZERO } else { EXIT_LIMIT };
+        let end = self.process.end(patience, &self.clock).await;
         match ended {
-            true => told(end).unwrap_or_else(|| "it ended the conversation".to_owned()),
+            true => told(given_up, end, None)
+                .unwrap_or_else(|| "it ended the conversation".to_owned()),
             false => "it was ended".to_owned(),
         }
     }
@@ -345,18 +349,22 @@ async fn unheard(
 ) -> String {
     connection.hang_up();
     let patience = if why == NoAnswer::Gone { EXIT_LIMIT } else { Duration::ZERO };
-    match (why, told(process.end(patience, clock).await)) {
+    let given_up = connection.given_up();
+    let end = process.end(patience, clock).await;
+    // What it says in the wrong place may be why.
+    let noise = if given_up.is_some() { None } else { connection.noise() };
+    match (why, told(given_up, end, noise)) {
         (NoAnswer::Gone, Some(end)) => end,
         (why, Some(end)) => format!("{why}; {end}"),
         (why, None) => why.to_string(),
     }
 }
 
-/// How it ended and the last that it wrote; `None` where there is nothing to say.
-fn told(end: End) -> Option<String> {
+/// Why it was given up, how it ended, and the last that it wrote; `None` where there is nothing to say.
+fn told(given_up: Option<String>, end: End, noise: Option<String>) -> Option<String> {
     let how = end.how.map(|how| how.unwrap_or_else(|error| error.to_string()));
     let wrote = (!end.errors.is_empty()).then(|| format!("it wrote: {}", end.errors));
-    let parts: Vec<_> = how.into_iter().chain(wrote).collect();
+    let parts: Vec<_> = given_up.into_iter().chain(how).chain(noise).chain(wrote).collect();
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 

@@ -16,7 +16,7 @@ use crate::servers::Candidate;
 use crate::symbol::{Symbol, quoted};
 use crate::symbols::search;
 use crate::tool::{Ask, Told};
-use crate::view::{self, DeskView, Ignored, Page, Row, trust};
+use crate::view::{self, DeskView, Ignored, Page, Row, in_no_file, trust};
 
 /// How many places a symbol may stand for before the model has to choose.
 const MAX_CANDIDATES: usize = 20;
@@ -114,7 +114,7 @@ impl Ask for Nav {
                 "path": text("The file that it stands in."),
                 "line": {"type": "integer", "minimum": 1, "description": "The line that it stands on, from 1."},
                 "new_name": text("For `rename_preview`: the new name."),
-                "limit": number("How many results to show; 100 without it."),
+                "limit": number("How many results to show; 100 without it, 0 for how many there are in which files."),
                 "offset": number("How many results to skip."),
             },
             "required": ["op", "symbol"],
@@ -261,7 +261,7 @@ impl Nav {
         named.retain(|entry| desk.is_inside(&entry.place.path));
         match named.as_slice() {
             [] => {
-                let who = trust(&found.completeness);
+                let who = trust(&found.completeness) + &in_no_file(found.elsewhere);
                 Err(NoResult::Wrong(format!(
                     "no symbol named `{}` was found in the project ({}, {who}); give `path` and `line`",
                     symbol.name, found.who
@@ -327,10 +327,7 @@ impl Nav {
         if places.list.is_empty() && places.elsewhere == 0 {
             return Ok(nothing(what.1, subject, &reply));
         }
-        let mut who = who(subject, &reply);
-        if places.elsewhere > 0 {
-            who.push_str(&format!("; {} more are in no file", places.elsewhere));
-        }
+        let who = who(subject, &reply) + &in_no_file(places.elsewhere);
         let rows = places.list.into_iter().map(|place| Row { place, label: None }).collect();
         Ok(view::list(&DeskView::of(desk), rows, what, who, self.page(), ignored).await)
     }
@@ -376,19 +373,21 @@ impl Nav {
         if items.is_empty() {
             return Ok(nothing("function that calls could be shown of", subject, &prepared));
         }
-        let (mut rows, mut last) = (Vec::new(), prepared);
+        let (mut rows, mut last, mut elsewhere) = (Vec::new(), prepared, 0);
         for (item, origin) in items.iter().take(MAX_CALL_ITEMS) {
             let question = Question { method, at: At::Project(None), more: json!({"item": item}) };
             let mut reply = desk.project.ask(&subject.candidate, &question, token).await?;
-            for call in reply.read(&subject.candidate, |result| calls(result, end))?.list {
+            let read = reply.read(&subject.candidate, |result| calls(result, end))?;
+            elsewhere += read.elsewhere;
+            for call in read.list {
                 rows.extend(call_rows(call, origin.as_ref(), self.op == Op::IncomingCalls));
             }
             last = Reply { found: last.found, ..reply };
         }
-        if rows.is_empty() {
+        if rows.is_empty() && elsewhere == 0 {
             return Ok(nothing(what.1, subject, &last));
         }
-        let (view, who) = (DeskView::of(desk), who(subject, &last));
+        let (view, who) = (DeskView::of(desk), who(subject, &last) + &in_no_file(elsewhere));
         Ok(view::list(&view, rows, what, who, self.page(), Ignored::LeftOut).await)
     }
 
@@ -414,15 +413,16 @@ impl Nav {
         let there = Subject { candidate: subject.candidate.clone(), at, named: None };
         let more = json!({"newName": new_name});
         let mut reply = ask(&there, "textDocument/rename", more, desk, token).await?;
-        let changes = reply.read(&subject.candidate, edits)?.list;
-        if changes.is_empty() {
+        let changes = reply.read(&subject.candidate, edits)?;
+        if changes.list.is_empty() && changes.elsewhere == 0 {
             return Ok(nothing("change", subject, &reply));
         }
         let encoding = match subject.candidate.server.warm() {
             Some(woken) => woken.life.encoding,
             None => Default::default(),
         };
-        Ok(preview(&changes, &who(subject, &reply), encoding, desk).await)
+        let who = who(subject, &reply) + &in_no_file(changes.elsewhere);
+        Ok(preview(&changes.list, &who, encoding, desk).await)
     }
 }
 

@@ -1,11 +1,11 @@
 //! One server tried out: started, asked who it is, ended.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bridle_compose::{Clock, TaskSet};
 use bridle_world::process::Processes;
-use bridle_world::servers::Journal;
+use bridle_world::servers::{Journal, Voice};
 use tokio_util::sync::CancellationToken;
 
 use crate::definition::ServerDefinition;
@@ -23,7 +23,8 @@ pub struct Introduction {
     pub abilities: Vec<String>,
 }
 
-/// Starts the server for the project in `root`, which must be trusted, asks who it is and ends it.
+/// Starts the server for the project in `root`, which must be trusted, asks who it is and ends it. What it
+/// says of itself, and why it cannot be used, is written down in `log`.
 ///
 /// # Errors
 /// Why it cannot be used, for a person, with the end of what it wrote to its standard error.
@@ -33,16 +34,20 @@ pub struct Introduction {
 pub async fn probe(
     definition: &ServerDefinition,
     root: &Path,
+    log: Option<PathBuf>,
     processes: Arc<Processes>,
     clock: Arc<dyn Clock>,
     tasks: TaskSet,
 ) -> Result<Introduction, String> {
-    let journal = Journal::new(None, Arc::clone(&clock), &tasks);
+    let journal = Journal::new(log, Arc::clone(&clock), &tasks);
+    let name = format!("{} ({})", definition.name, root.display());
+    let voice = Voice::new(&name, definition.environment.secrets.clone(), &journal);
     let host = Host { processes, clock, tasks, journal };
     let definition = Arc::new(definition.clone());
     let program = definition.command.first().map(Into::into).unwrap_or_default();
     let located = Located { program, initialization: definition.initialization.clone() };
-    let life = Life::begin(&definition, &located, root, &host, &CancellationToken::new()).await?;
+    let begun = Life::begin(&definition, &located, root, &host, &CancellationToken::new()).await;
+    let life = begun.inspect_err(|why| voice.say(&format!("it was tried out in vain: {why}")))?;
     let introduction = Introduction {
         who: life.who.clone(),
         encoding: life.encoding.name().to_owned(),

@@ -58,6 +58,12 @@ impl Source {
         Ok(Self { path: path.to_owned(), text, hash, mark })
     }
 
+    /// How many lines there are, as a person counts them: behind the last end of one is none.
+    pub(crate) fn count_lines(&self) -> usize {
+        let ended = self.text.is_empty() || self.text.ends_with(['\n', '\r']);
+        position::lines(&self.text).count() - usize::from(ended)
+    }
+
     /// The line of this number, from 0.
     pub(crate) fn line(&self, number: usize) -> Option<&str> {
         position::lines(&self.text).nth(number)

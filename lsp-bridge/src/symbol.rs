@@ -54,10 +54,7 @@ impl Symbol {
         line: usize,
         encoding: Encoding,
     ) -> Result<Found, String> {
-        let text = source.line(line).ok_or_else(|| {
-            let count = lines(&source.text).count();
-            format!("there is no line {}: the file has {count}", line + 1)
-        })?;
+        let text = source.line(line).unwrap_or_default();
         let found = |line: usize, text: &str, at: usize, note: Option<String>| Found {
             position: Position { line, column: encoding.column(text, at) },
             note,
@@ -90,6 +87,11 @@ impl Symbol {
                     return Ok(found(near, text, *at, Some(note)));
                 }
             }
+        }
+        let count = source.count_lines();
+        if line >= count {
+            let lines = if count == 1 { "1 line".to_owned() } else { format!("{count} lines") };
+            return Err(format!("there is no line {}: the file has {lines}", line + 1));
         }
         Err(format!("`{}` is not on line {}: \"{}\"", self.name, line + 1, quoted(text)))
     }
@@ -212,7 +214,25 @@ mod tests {
         assert_eq!((line, note), (3, Some("`c` stands on line 3".into())));
         let why = find("  let a = 1;\n", 1, "zzz").unwrap_err();
         assert_eq!(why, "`zzz` is not on line 1: \"let a = 1;\"");
-        assert!(find("a", 9, "a").unwrap_err().contains("the file has 1"));
+    }
+
+    /// What stands behind the last end of a line is no line.
+    #[test]
+    fn a_line_that_there_is_not_is_told_with_how_many_there_are() {
+        let why = |text: &str, line: usize| find(text, line, "zzz").unwrap_err();
+        for (text, line, told) in [
+            ("a", 9, "there is no line 9: the file has 1 line"),
+            ("a\nb\n", 3, "there is no line 3: the file has 2 lines"),
+            ("a\r\nb\r\n", 4, "there is no line 4: the file has 2 lines"),
+            ("a\n\n", 3, "there is no line 3: the file has 2 lines"),
+            ("", 1, "there is no line 1: the file has 0 lines"),
+            ("a\n\n", 2, "`zzz` is not on line 2: \"\""),
+        ] {
+            assert_eq!(why(text, line), told);
+        }
+        // Miscounted by a little.
+        let (line, _, note) = find("a\nb\n", 3, "b").unwrap();
+        assert_eq!((line, note), (2, Some("`b` stands on line 2".into())));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Entry, KINDS, outline, symbols};
+use crate::answer::{Entry, KINDS, Listed, outline, symbols};
 use crate::ask::{At, Completeness, Question, Trouble, read};
 use crate::choice::language_of;
 use crate::definition::Purpose;
@@ -19,7 +19,7 @@ use crate::desk::{Desk, NoResult};
 use crate::servers::Candidate;
 use crate::symbol::quoted;
 use crate::tool::{Ask, Told};
-use crate::view::{self, DeskView, Ignored, MAX_CHARS, Page, Row, trust};
+use crate::view::{self, DeskView, Ignored, MAX_CHARS, Page, Row, in_no_file, trust};
 
 /// How long a project is looked at to find out what it is written in.
 const SURVEY_TIME: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ impl Ask for Symbols {
                 "path": text("For `outline`: the file. For `search`: a file of the project that is meant."),
                 "query": text("For `search`: the name, or a part of it."),
                 "kind": text("Only symbols of this kind, e.g. `function` or `class`."),
-                "limit": number("How many results to show; 100 without it."),
+                "limit": number("How many results to show; 100 without it, 0 for how many there are."),
                 "offset": number("How many results to skip."),
             },
             "required": ["op"],
@@ -142,7 +142,9 @@ impl Symbols {
         let mut text =
             format!("{}: {} symbols ({name}, {trust})\n", desk.shown(file), entries.len());
         let source = read(&desk.project.files, file).await?;
-        let Page { limit, offset } = self.page();
+        let page = self.page();
+        text.push_str(&page.is_behind(entries.len()));
+        let Page { limit, offset } = page;
         let (mut locations, mut shown) = (Vec::new(), 0);
         for entry in entries.iter().skip(offset).take(limit) {
             let line = entry.place.range.start.line;
@@ -170,10 +172,10 @@ impl Symbols {
     }
 
     async fn found(&self, found: Search, desk: &Desk) -> Told {
-        let Search { mut entries, completeness, who } = found;
+        let Search { mut entries, elsewhere, completeness, who } = found;
         entries.retain(|entry| self.wants(entry));
         let query = self.query.as_deref().unwrap_or_default();
-        if entries.is_empty() {
+        if entries.is_empty() && elsewhere == 0 {
             return view::nothing(&format!("symbols like `{query}`"), &who, &completeness, "");
         }
         let row = |entry: Entry| {
@@ -182,7 +184,7 @@ impl Symbols {
             Row { place: entry.place, label: Some(label) }
         };
         let rows = entries.into_iter().map(row).collect();
-        let who = format!("{who}, {}", trust(&completeness));
+        let who = format!("{who}, {}{}", trust(&completeness), in_no_file(elsewhere));
         let (what, page) = (("symbol", "symbols"), self.page());
         view::list(&DeskView::of(desk), rows, what, who, page, Ignored::LeftOut).await
     }
@@ -199,6 +201,8 @@ fn kind_of(text: &str) -> Option<&'static str> {
 /// What a search in the project found.
 pub(crate) struct Search {
     pub(crate) entries: Vec<Entry>,
+    /// How many more there are that are in no file of this machine.
+    pub(crate) elsewhere: usize,
     pub(crate) completeness: Completeness,
     /// Who was asked.
     pub(crate) who: String,
@@ -270,16 +274,17 @@ async fn ask(
     let more = json!({"query": query});
     let question = Question { method: "workspace/symbol", at: At::Project(file), more };
     let mut reply = desk.project.ask(candidate, &question, token).await?;
-    let mut entries = reply.read(candidate, symbols)?.list;
+    let Listed { list: mut entries, elsewhere, .. } = reply.read(candidate, symbols)?;
     // The same name first, then what is nearest to it.
     entries.sort_by_key(|entry| (entry.name != query, entry.name.len(), entry.place.clone()));
     let who = candidate.server.name.clone();
-    Ok(Search { entries, completeness: reply.completeness, who })
+    Ok(Search { entries, elsewhere, completeness: reply.completeness, who })
 }
 
 impl Search {
     fn with(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
+        self.elsewhere += other.elsewhere;
         let completeness = match self.completeness {
             Completeness::Complete => other.completeness,
             unsure => unsure,

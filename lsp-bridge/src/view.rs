@@ -32,9 +32,17 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// What the model asks for, within bounds.
+    /// What the model asks for, within bounds. A limit of 0 is for the counts alone.
     pub(crate) fn of(limit: Option<usize>, offset: Option<usize>) -> Self {
-        Self { limit: limit.unwrap_or(100).clamp(1, 1_000), offset: offset.unwrap_or(0) }
+        Self { limit: limit.unwrap_or(100).min(1_000), offset: offset.unwrap_or(0) }
+    }
+
+    /// That a list of this length has nothing of it, as a line; empty where it has.
+    pub(crate) fn is_behind(&self, count: usize) -> String {
+        match count > 0 && self.offset >= count {
+            true => format!("None is shown: offset {} is behind the last of {count}\n", self.offset),
+            false => String::new(),
+        }
     }
 }
 
@@ -80,6 +88,15 @@ pub(crate) fn trust(completeness: &Completeness) -> String {
         Completeness::Sick(why) => {
             format!("the server says that it failed: {why}; do not rely on it")
         }
+    }
+}
+
+/// How many more there are that are in no file of this machine, as the end of who was asked.
+pub(crate) fn in_no_file(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => "; 1 more is in no file".to_owned(),
+        _ => format!("; {count} more are in no file"),
     }
 }
 
@@ -177,6 +194,7 @@ impl DeskView {
         let name = if rows.len() == 1 { one } else { many };
         let plural = if files.len() == 1 { "" } else { "s" };
         let mut text = format!("{} {name} in {} file{plural} ({who})\n", rows.len(), files.len());
+        text.push_str(&page.is_behind(rows.len()));
         let mut texts = Texts { files: &self.files, known: HashMap::new() };
         let (mut shown, mut external, mut hidden) = (0, 0, 0);
         for row in rows.iter().skip(page.offset).take(page.limit) {

@@ -205,7 +205,8 @@ pub(super) async fn try_out(
         None => (empty.path(), String::new()),
     };
     let (clock, tasks) = (Arc::new(SystemClock), app.tasks().clone());
-    let answer = bridle_lsp::probe(&definition, root, processes, clock, tasks).await;
+    let log = lsp.settings.log.clone();
+    let answer = bridle_lsp::probe(&definition, root, log, processes, clock, tasks).await;
     answer.map(|introduction| (introduction, place))
 }
 

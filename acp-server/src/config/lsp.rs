@@ -26,6 +26,17 @@ pub struct LspConfig {
     pub changed: Vec<String>,
 }
 
+impl LspConfig {
+    /// The servers that there are, and their limits: none where they are switched off.
+    pub fn in_force(&self) -> LspSettings {
+        let mut settings = self.settings.clone();
+        if !self.enabled {
+            settings.servers.clear();
+        }
+        settings
+    }
+}
+
 /// What the layers have said so far; the strongest last.
 #[derive(Default)]
 pub(super) struct LspWinners {
