@@ -1,5 +1,6 @@
 //! Around the calls that change files: servers that run are told of every change, and what is newly wrong
-//! with an edited file is added to the call's result, where its server runs already.
+//! with an edited file, or with another one that its server has open, is added to the call's result, where
+//! that server runs already.
 //!
 //! Nothing is added that is not known to be of the text after the edit and not to have been there before.
 //! That a file is clean is never said here.
@@ -19,12 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ask::Completeness;
 use crate::check::row;
+use crate::definition::Purpose;
 use crate::desk::Desk;
 use crate::diagnose::Report;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::server::Change;
+use crate::servers::Candidate;
 
-/// How long it is found out what was wrong before an edit, and again after it.
+/// How long it is found out what was wrong before an edit, and again after it, in the edited files and others.
 const LIMIT: Duration = Duration::from_millis(1_500);
 
 /// The most new errors that are told.
@@ -64,9 +67,11 @@ impl AfterEdit {
         Self { desk, before: Mutex::default() }
     }
 
-    /// What the servers that run already know of these files.
+    /// What the servers that run already know of these files, and then of others.
     async fn reports(&self, files: &[PathBuf], token: &CancellationToken) -> Vec<Report> {
         let project = &self.desk.project;
+        let clock = &project.servers.host().clock;
+        let deadline = clock.now() + LIMIT;
         let mut asked = Vec::new();
         for file in files.iter().take(MAX_FILES) {
             let warm = project.servers.warm_for(file).into_iter();
@@ -77,12 +82,28 @@ impl AfterEdit {
             // A server that has to be started meanwhile is not waited for.
             tokio::select! {
                 report = report => report.ok(),
-                () = project.servers.host().clock.sleep(LIMIT) => None,
+                () = clock.sleep(LIMIT) => None,
             }
         });
         let reports = futures::future::join_all(reports).await;
-        let is_sure = |report: &Report| report.completeness == Completeness::Complete;
-        reports.into_iter().flatten().filter(is_sure).collect()
+        let mut reports: Vec<_> = reports.into_iter().flatten().collect();
+        // The new text is known by now: what it breaks is looked for elsewhere.
+        let mut navigators: Vec<&Candidate> = Vec::new();
+        for (_, one) in &asked {
+            let is_known = navigators.iter().any(|known| Arc::ptr_eq(&known.server, &one.server));
+            if !is_known && one.server.definition().purpose == Purpose::Everything {
+                navigators.push(one);
+            }
+        }
+        for one in navigators {
+            let left = deadline.duration_since(clock.now()).unwrap_or_default();
+            tokio::select! {
+                others = project.diagnose_others(one, files, deadline, token) => reports.extend(others),
+                () = clock.sleep(left) => {}
+            }
+        }
+        reports.retain(|report| report.completeness == Completeness::Complete);
+        reports
     }
 
     fn news(&self, before: &Before, after: &[Report]) -> Option<String> {
@@ -157,12 +178,9 @@ impl Around<ToolRun> for AfterEdit {
         let was_there = exists(&files).await;
         if self.desk.project.servers.settings().after_edit {
             self.desk.catch_up().await;
-            let those = |wanted: bool| {
-                let all = files.iter().zip(&was_there).filter(move |(_, there)| **there == wanted);
-                all.map(|(file, _)| file.clone()).collect::<Vec<_>>()
-            };
-            let (there, absent) = (those(true), those(false));
-            let reports = self.reports(&there, &token).await;
+            let gone = files.iter().zip(&was_there).filter(|(_, there)| !**there);
+            let absent: Vec<_> = gone.map(|(file, _)| file.clone()).collect();
+            let reports = self.reports(&files, &token).await;
             if !reports.is_empty() || !absent.is_empty() {
                 let before = Before { reports, absent };
                 self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(call, before);

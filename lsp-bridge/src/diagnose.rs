@@ -23,7 +23,7 @@ use crate::uri::uri_of;
 pub(crate) const REPORT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long nothing may come behind a report for it to be the last one.
-const SETTLED: Duration = Duration::from_millis(250);
+pub(crate) const SETTLED: Duration = Duration::from_millis(250);
 
 /// The pause before a server that still loads the project is asked again.
 const LOADING_PAUSE: Duration = Duration::from_millis(200);
@@ -270,7 +270,7 @@ impl Run<'_> {
 }
 
 /// Whether a push is of the text that was shown last.
-fn is_fresh(push: &Push, shown: Shown) -> bool {
+pub(crate) fn is_fresh(push: &Push, shown: Shown) -> bool {
     match push.version {
         Some(version) => version >= shown.version,
         None => push.number > shown.pushes,

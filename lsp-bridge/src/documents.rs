@@ -94,6 +94,14 @@ pub(crate) struct Shown {
     pub(crate) pushes: u64,
 }
 
+/// A document that a server has open.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) path: PathBuf,
+    pub(crate) language: String,
+    pub(crate) shown: Shown,
+}
+
 /// To whom it is shown.
 pub(crate) struct Wire<'a> {
     pub(crate) connection: &'a Connection,
@@ -121,6 +129,18 @@ impl Documents {
         self.close_excess(wire).await?;
         let open = self.open.get(&source.path).ok_or(NoAnswer::Gone)?;
         Ok(Shown { version: open.version, pushes: open.pushes })
+    }
+
+    /// What is open, what was used last first.
+    pub(crate) fn all(&self) -> Vec<Document> {
+        let mut open: Vec<_> = self.open.iter().collect();
+        open.sort_by_key(|(_, open)| std::cmp::Reverse(open.used));
+        let document = |(path, open): (&PathBuf, &Open)| Document {
+            path: path.clone(),
+            language: open.language.clone(),
+            shown: Shown { version: open.version, pushes: open.pushes },
+        };
+        open.into_iter().map(document).collect()
     }
 
     /// Shows what has changed on the disk of the open documents, except of this one.

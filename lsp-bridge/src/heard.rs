@@ -142,6 +142,11 @@ impl Heard {
         self.state.send_modify(|state| drop(state.pushed.remove(path)));
     }
 
+    /// When it said something of a file last.
+    pub(crate) fn last_push(&self) -> Option<SystemTime> {
+        self.state.borrow().pushed.values().map(|push| push.at).max()
+    }
+
     /// How many pushes there were.
     pub(crate) fn pushes(&self) -> u64 {
         self.state.borrow().pushes

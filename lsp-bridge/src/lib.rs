@@ -19,6 +19,7 @@ mod desk;
 mod diagnose;
 mod diagnostic;
 mod documents;
+mod elsewhere;
 mod framing;
 mod heard;
 mod introduction;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::connection::{Connection, Manners, NoAnswer};
 use crate::definition::ServerDefinition;
-use crate::documents::{Documents, Shown, Sync, Wire};
+use crate::documents::{Document, Documents, Shown, Sync, Wire};
 use crate::heard::{Heard, Readiness};
 use crate::introduction::{ABILITIES, introduction, provider, registered};
 use crate::locate::Located;
@@ -199,6 +199,11 @@ impl Life {
         // Before it is told: what it does from now on is of the project.
         self.first_opened.get_or_init(|| self.clock.now());
         self.documents.lock().await.show(&wire, source, language, files).await
+    }
+
+    /// The documents that it has open, what was used last first.
+    pub(crate) async fn open_documents(&self) -> Vec<Document> {
+        self.documents.lock().await.all()
     }
 
     /// Shows it what has changed of the files that it has open.

@@ -1,5 +1,5 @@
 //! A language that is easily understood: `def NAME` defines, `impl NAME` implements, `NAME(` calls,
-//! `undefined NAME` is an error and `doubtful NAME` a warning. The project is all `.toy` files below the
+//! `undefined NAME` is an error and `doubtful NAME` a warning, `needs NAME` is one where NAME is defined nowhere. The project is all `.toy` files below the
 //! root as they were at the start, or when it was last told that they changed; an open document goes before
 //! the disk.
 
@@ -187,7 +187,16 @@ impl Toy {
     pub(crate) fn pushes(&self, uri: &Value) -> Vec<Value> {
         let path = path_of(uri.as_str().unwrap());
         let Some((_, version)) = self.open.get(&path) else { return Vec::new() };
-        vec![json!({"uri": uri, "version": version, "diagnostics": self.problems(&path)})]
+        let own = json!({"uri": uri, "version": version, "diagnostics": self.problems(&path)});
+        // And of the open ones that may depend on it.
+        let depends = |(other, (text, _)): &(&PathBuf, &(String, i64))| {
+            **other != path && text.contains("needs ")
+        };
+        let others = self.open.iter().filter(depends).map(|(other, (_, version))| {
+            let uri = format!("file://{}", other.display());
+            json!({"uri": uri, "version": version, "diagnostics": self.problems(other)})
+        });
+        std::iter::once(own).chain(others).collect()
     }
 
     fn problems(&self, path: &Path) -> Value {
@@ -195,6 +204,11 @@ impl Toy {
         here.filter_map(|word| {
             let (severity, message) = match () {
                 () if is_behind(&word, "undefined ") => (1, format!("{} is undefined", word.name)),
+                () if is_behind(&word, "needs ")
+                    && self.behind("def ", word.name) == json!([]) =>
+                {
+                    (1, format!("{} is needed and not defined", word.name))
+                }
                 () if is_behind(&word, "doubtful ") => (2, format!("{} is doubtful", word.name)),
                 () => return None,
             };
