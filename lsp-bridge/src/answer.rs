@@ -503,7 +503,8 @@ mod tests {
             json!({"changes": {"file:///w/b": [edit(2), edit(1)], "file:///w/a": [edit(1), 7]}});
         let document =
             |uri: &str| json!({"textDocument": {"uri": uri, "version": null}, "edits": [edit(1)]});
-        let documents = json!({"documentChanges": [document("file:///w/b"), document("file:///w/a")]});
+        let documents =
+            json!({"documentChanges": [document("file:///w/b"), document("file:///w/a")]});
         for result in [changes, documents] {
             let all = edits(&result).unwrap().list;
             let paths = all.iter().map(|it| place_of(it).unwrap().to_str().unwrap());

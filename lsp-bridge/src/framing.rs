@@ -320,7 +320,9 @@ mod tests {
         for noise in ["a log\n", "half a line", "Content-Length: soon\r\n\r\n"] {
             assert_eq!(doubt(noise.as_bytes()), (false, false, Vec::new()), "{noise}");
         }
-        for garbage in ["{\"jsonrpc\":\"2.0\",\"id\":1}\n", "\0\x01\n", "Content-Length: 2\r\n\r\n{]"] {
+        for garbage in
+            ["{\"jsonrpc\":\"2.0\",\"id\":1}\n", "\0\x01\n", "Content-Length: 2\r\n\r\n{]"]
+        {
             assert_eq!(doubt(garbage.as_bytes()), (true, false, Vec::new()), "{garbage}");
         }
         let mut framing = Framing::default();

@@ -331,8 +331,9 @@ impl Life {
         let patience = if given_up.is_some() { Duration::ZERO } else { EXIT_LIMIT };
         let end = self.process.end(patience, &self.clock).await;
         match ended {
-            true => told(given_up, end, None)
-                .unwrap_or_else(|| "it ended the conversation".to_owned()),
+            true => {
+                told(given_up, end, None).unwrap_or_else(|| "it ended the conversation".to_owned())
+            }
             false => "it was ended".to_owned(),
         }
     }

@@ -16,7 +16,12 @@ use crate::tool::Told;
 use crate::view::MAX_CHARS;
 
 /// What a rename would change: files, and lines before and after.
-pub(crate) async fn preview(changes: &[Change], who: &str, encoding: Encoding, desk: &Desk) -> Told {
+pub(crate) async fn preview(
+    changes: &[Change],
+    who: &str,
+    encoding: Encoding,
+    desk: &Desk,
+) -> Told {
     let mut told = Told { text: head(changes, who), ..Told::default() };
     for change in changes {
         let rows = match change {

@@ -40,7 +40,9 @@ impl Page {
     /// That a list of this length has nothing of it, as a line; empty where it has.
     pub(crate) fn is_behind(&self, count: usize) -> String {
         match count > 0 && self.offset >= count {
-            true => format!("None is shown: offset {} is behind the last of {count}\n", self.offset),
+            true => {
+                format!("None is shown: offset {} is behind the last of {count}\n", self.offset)
+            }
             false => String::new(),
         }
     }

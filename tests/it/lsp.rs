@@ -14,11 +14,14 @@ use crate::scene::Scene;
 mod documents;
 mod edits;
 mod figures;
+mod garbage;
 mod keys;
 mod limits;
 mod lives;
+mod pages;
 mod protocol;
 mod readiness;
+mod texts;
 
 /// A session whose folder is trusted, with the server for `.toy` files.
 struct Code {

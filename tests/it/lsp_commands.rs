@@ -127,6 +127,27 @@ async fn a_server_that_does_not_answer_is_told_with_its_last_words() {
     assert!(log.error.contains("no language server ty said anything"), "{}", log.error);
 }
 
+/// What a program that is no server says, wherever it says it, is told and written down.
+#[tokio::test]
+async fn what_a_program_says_that_is_no_server_is_told_and_written_down() {
+    let scene = Scene::new(Script::new()).await;
+    program(&scene, "clangd", "echo 'usage: clangd FILE'; echo 'no such option' >&2; exit 3");
+    program(&scene, "zls", "exit 4");
+    let checked = bridle(&scene, &["lsp", "check"]).await;
+    assert_eq!(checked.code, 1);
+    for told in ["it exited with code 3", "is no message: usage: clangd FILE", "no such option"] {
+        assert!(checked.out.contains(told), "{told}: {}", checked.out);
+    }
+    let log = bridle(&scene, &["lsp", "log"]).await.out;
+    for told in
+        ["no such option", "usage: clangd FILE", "it was tried out in vain: it exited with code 4"]
+    {
+        assert!(log.contains(told), "{told}: {log}");
+    }
+    let log = bridle(&scene, &["lsp", "log", "--server", "zls"]).await.out;
+    assert!(log.contains("code 4") && !log.contains("code 3"), "{log}");
+}
+
 #[tokio::test]
 async fn a_session_shows_which_servers_there_are() {
     let scene = Scene::new(Script::new()).await;

@@ -61,7 +61,8 @@ impl Toy {
             if path.is_dir() {
                 self.load(&path);
             } else if path.extension().is_some_and(|it| it == "toy") {
-                self.disk.insert(path.clone(), std::fs::read_to_string(path).unwrap());
+                let bytes = std::fs::read(&path).unwrap();
+                self.disk.insert(path, String::from_utf8_lossy(&bytes).into_owned());
             }
         }
     }

@@ -151,6 +151,35 @@ async fn an_edit_tells_what_it_made_wrong() {
     }
 }
 
+/// What an edit breaks elsewhere is told of the files that the server has open: what was wrong there before is not.
+#[tokio::test]
+async fn an_edit_tells_what_it_made_wrong_elsewhere() {
+    for script in [json!({}), json!({"push": true})] {
+        let files = [
+            ("main.toy", "def a\n"),
+            ("user.toy", "needs a\nneeds old\n"),
+            ("unopened.toy", "needs a\n"),
+        ];
+        let mut it = Code::new(script, &files).await;
+        let mode = json!({"sessionId": it.session, "modeId": "auto"});
+        it.client.request("session/set_mode", mode).await.ok();
+        it.check("main.toy").await;
+        it.check("user.toy").await;
+        it.call("read", json!({"path": "main.toy"})).await;
+        let result = it.call("edit", change("def a", "def b")).await;
+        assert!(result.contains("Since this change there is 1 new error:"), "{result}");
+        let row = "user.toy:1: error: a is needed and not defined [toy 7]: needs a";
+        assert!(result.contains(row), "{result}");
+        assert!(!result.contains("old is needed") && !result.contains("unopened"), "{result}");
+        let result = it.call("edit", change("def b", "def b\ndef c")).await;
+        assert!(!result.contains("Since this change"), "{result}");
+        let result = it.call("edit", change("def b", "def a\nundefined d")).await;
+        assert!(result.contains("there is 1 new error"), "{result}");
+        assert!(result.contains("main.toy:2: error: d is undefined"), "{result}");
+        it.finish().await;
+    }
+}
+
 /// A file that was not there had no errors: what is wrong with it from its beginning on is told.
 #[tokio::test]
 async fn a_new_file_tells_what_is_wrong_with_it() {

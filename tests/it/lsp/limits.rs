@@ -68,6 +68,31 @@ async fn a_server_that_nobody_asks_ends() {
     it.finish().await;
 }
 
+/// Servers that were switched off when the program began are there once the user says so, for sessions that
+/// begin then; and are gone again.
+#[tokio::test]
+async fn servers_are_switched_on_and_off_while_the_program_runs() {
+    let off = "enabled = false";
+    let mut it = Code::with(json!({}), &[("main.toy", MAIN)], off, "").await;
+    let path = it.scene.place.bridle_home().join("config.toml");
+    let config = fs_err::read_to_string(&path).unwrap();
+    let again = json!({"methodId": "configured-key"});
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains("code_nav") && it.heard("started").is_empty(), "{result}");
+    fs_err::write(&path, config.replace(off, "enabled = true")).unwrap();
+    it.client.request("authenticate", again.clone()).await.ok();
+    it.session = it.client.new_session(&it.scene.place).await;
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains("def main"), "{result}");
+    fs_err::write(&path, &config).unwrap();
+    it.client.request("authenticate", again).await.ok();
+    it.scene.place.appears("heard.exit.1").await;
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains("no language server is known"), "{result}");
+    assert_eq!(it.heard("started").len(), 1);
+    it.finish().await;
+}
+
 /// What is read again when somebody authenticates holds for servers that run, too.
 #[tokio::test]
 async fn settings_that_are_read_again_reach_the_servers() {

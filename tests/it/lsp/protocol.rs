@@ -279,7 +279,7 @@ async fn ignored_files_are_counted_and_foreign_ones_marked() {
     let mut it = Code::new(script, &files).await;
     let result = it.nav("references", "main.toy", 1, "main").await;
     assert!(
-        result.contains("2 references in 2 files (toy, complete; 1 more are in no file)"),
+        result.contains("2 references in 2 files (toy, complete; 1 more is in no file)"),
         "{result}"
     );
     assert!(result.contains("/etc/hostname:1 (external)"), "{result}");
