@@ -198,7 +198,9 @@ impl Framing {
             }
         }
         // A length that is too large reaches into the messages that follow.
-        let next = find(&body.to_ascii_lowercase(), LENGTH).filter(|next| *next > 0);
+        let end = self.buffer.len().min(length + LENGTH.len() - 1);
+        let reach = self.buffer.get(..end).unwrap_or_default().to_ascii_lowercase();
+        let next = find(&reach, LENGTH).filter(|next| *next > 0);
         let beginning = body.iter().copied().take(BEGINNING).collect();
         Some((next.unwrap_or(length), Frame::Garbled(beginning)))
     }

@@ -83,7 +83,13 @@ impl Live {
         let own = std::env::var_os("PATH").unwrap_or_default();
         let folders = tools.iter().cloned().chain(std::env::split_paths(&own));
         let path: OsString = std::env::join_paths(folders).unwrap();
-        let launch = scene.place.acp(&scene.model.url()).env("PATH", path);
+        let mut launch = scene.place.acp(&scene.model.url()).env("PATH", path);
+        // Programs of rustup look for themselves below the home of whoever installed them.
+        let home = std::env::home_dir().unwrap_or_default();
+        for (name, folder) in [("RUSTUP_HOME", ".rustup"), ("CARGO_HOME", ".cargo")] {
+            let value = std::env::var_os(name).unwrap_or_else(|| home.join(folder).into());
+            launch = launch.env(name, value);
+        }
         let mut client = Client::ready(&launch).await;
         let new = json!({"cwd": name(&workspace), "mcpServers": []});
         let opened = client.request("session/new", new).await.ok();
