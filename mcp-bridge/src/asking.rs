@@ -10,6 +10,7 @@ use rmcp::model::{
     ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
     FormElicitationCapability, UrlElicitationCapability,
 };
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, watch};
 use url::Url;
 
@@ -114,7 +115,9 @@ impl Asking {
     fn question(&self, asked: ElicitRequestParams) -> Option<ForeignQuestion> {
         let (message, wants) = match asked {
             ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-                (message, Wanted::Fields(serde_json::to_value(requested_schema).ok()?))
+                let mut fields = serde_json::to_value(requested_schema).ok()?;
+                name_choices(&mut fields);
+                (message, Wanted::Fields(fields))
             }
             ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
                 // What a browser would do with anything else is not for a server to say.
@@ -125,6 +128,24 @@ impl Asking {
             _ => return None,
         };
         Some(ForeignQuestion { who: self.who.to_string(), message, wants })
+    }
+}
+
+/// Gives choices that have names in the way of old (`enum` with `enumNames`) the form of today, which is
+/// the one that clients show.
+fn name_choices(schema: &mut Value) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    let fields = fields.into_iter().flatten().filter_map(|(_, field)| field.as_object_mut());
+    for field in fields {
+        let Some(Value::Array(names)) = field.remove("enumNames") else { continue };
+        let Some(Value::Array(values)) = field.get("enum") else { continue };
+        if names.len() != values.len() {
+            continue;
+        }
+        let choices = values.iter().zip(&names);
+        let choices = choices.map(|(value, name)| json!({"const": value, "title": name})).collect();
+        field.remove("enum");
+        field.insert("oneOf".to_owned(), choices);
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Connection {
 pub(crate) struct Unavailable {
     pub(crate) text: String,
     pub(crate) remedy: Remedy,
+    /// Only the end of the conversation was noticed: how the server ended says more.
+    is_end: bool,
 }
 
 /// What may help.
@@ -79,12 +81,17 @@ pub(crate) enum Remedy {
 
 impl Unavailable {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), remedy: Remedy::default() }
+        Self { text: text.into(), remedy: Remedy::default(), is_end: false }
     }
 
     /// As it is configured it can never be used.
     pub(crate) fn misconfigured(text: impl Into<String>) -> Self {
-        Self { text: text.into(), remedy: Remedy::Configure }
+        Self { remedy: Remedy::Configure, ..Self::new(text) }
+    }
+
+    /// The conversation has ended.
+    fn end(text: impl Into<String>) -> Self {
+        Self { is_end: true, ..Self::new(text) }
     }
 
     pub(crate) fn cancelled() -> Self {
@@ -105,12 +112,12 @@ impl From<ProcessError> for Unavailable {
     }
 }
 
-/// The whole reason: how it ended goes before what was noticed of that.
+/// The whole reason: how it ended goes before what was noticed of that, but not before what it was ended for.
 fn explained(noticed: Unavailable, end: End) -> Unavailable {
     let why = match end.how {
-        Some(Ok(how)) => Unavailable::new(how),
+        Some(Ok(how)) if noticed.is_end => Unavailable::new(how),
         Some(Err(error)) => error.into(),
-        None => noticed,
+        Some(Ok(_)) | None => noticed,
     };
     match end.errors.is_empty() {
         true => why,
@@ -278,7 +285,7 @@ impl Connection {
         }
         match &self.process {
             Some(process) => {
-                explained(Unavailable::new(why), process.end(POLITE_LIMIT, &self.clock).await)
+                explained(Unavailable::end(why), process.end(POLITE_LIMIT, &self.clock).await)
             }
             None => Unavailable::new(why),
         }
@@ -301,12 +308,12 @@ async fn introduced(
         serving = serving => serving.map_err(|error| match error {
             ClientInitializeError::JsonRpcError(error) => match Fault::of(&error) {
                 Some(Fault::LogIn) => {
-                    Unavailable { text: error.message.into_owned(), remedy: Remedy::LogIn }
+                    Unavailable { remedy: Remedy::LogIn, ..Unavailable::new(error.message) }
                 }
                 Some(_) => Unavailable::new(error.message),
                 None => Unavailable::new(format!("it refused: {} ({})", error.message, error.code.0)),
             },
-            error => unavailable(error),
+            error => Unavailable::end(error.to_string()),
         }),
         () = host.clock.sleep(limit) => {
             Err(Unavailable::new(format!("it did not answer within {} s", limit.as_secs_f64())))

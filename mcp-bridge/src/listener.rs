@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bridle_world::servers::{Secrets, Voice};
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ErrorCode, ErrorData, Implementation, ProgressNotificationParam, ProgressToken,
-    ProtocolVersion,
+    ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams,
+    ElicitResult, ElicitationAction, ErrorCode, ErrorData, Implementation,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion,
 };
 #[expect(deprecated, reason = "what servers of today ask for; the successor is not there yet")]
 use rmcp::model::{ListRootsResult, LoggingMessageNotificationParam, Root, RootsCapabilities};
@@ -117,6 +117,24 @@ impl ClientHandler for Listener {
             Some(_) => Ok(self.asking.ask(asked).await),
             None => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "nobody can be asked", None)),
         }
+    }
+
+    /// What the official client could not read: a request that it knows, with parameters that are none of
+    /// it, or one that nobody knows.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        let is_known = match request.method.as_str() {
+            "ping" | "roots/list" => true,
+            "elicitation/create" => self.asking.capability().is_some(),
+            _ => false,
+        };
+        Err(match is_known {
+            true => ErrorData::invalid_params("these are no parameters of that request", None),
+            false => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     async fn on_progress(

@@ -14,6 +14,9 @@ const MAX_NAME: usize = 256;
 /// The longest description that a model is given, in bytes.
 const MAX_DESCRIPTION: usize = 4 * 1024;
 
+/// How many tools that are left out are told one by one.
+const MAX_FAULTS: usize = 20;
+
 /// A tool as its server defines it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Definition {
@@ -25,6 +28,9 @@ pub(crate) struct Definition {
     pub(crate) schema: Map<String, Value>,
     /// The server says that it changes nothing. Nobody has to believe it.
     pub(crate) read_only: bool,
+    /// The server says that it may destroy something.
+    #[serde(default)]
+    pub(crate) destructive: bool,
 }
 
 /// What a server offers, and what of it could not be used.
@@ -58,6 +64,7 @@ impl Listing {
         }
         let pages = Pages::ask(connection, "tools/list", "tools").await?;
         pages.items.into_iter().for_each(|tool| listing.add(tool));
+        listing.count_faults();
         listing.faults.extend(pages.fault);
         for (list, names) in [("allow", config.allow.as_ref()), ("deny", Some(&config.deny))] {
             let is_there = |name: &String| listing.tools.iter().any(|tool| tool.name == *name);
@@ -68,6 +75,14 @@ impl Listing {
             listing.faults.extend(missing);
         }
         Ok(listing)
+    }
+
+    /// Has so many faults told, and the others counted.
+    fn count_faults(&mut self) {
+        if let Some(more) = self.faults.len().checked_sub(MAX_FAULTS).filter(|more| *more > 0) {
+            self.faults.truncate(MAX_FAULTS);
+            self.faults.push(format!("{more} more tools were left out"));
+        }
     }
 
     fn add(&mut self, tool: Value) {
@@ -103,13 +118,15 @@ impl Definition {
         let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
         let annotations = tool.get("annotations");
         let annotation = |name: &str| annotations.and_then(|it| it.get(name));
+        let is = |name: &str| annotation(name).and_then(Value::as_bool).unwrap_or(false);
         Ok(Self {
             title: text(tool.get("title")).or_else(|| text(annotation("title"))),
             description: clipped(
                 &text(tool.get("description")).unwrap_or_default(),
                 MAX_DESCRIPTION,
             ),
-            read_only: annotation("readOnlyHint").and_then(Value::as_bool).unwrap_or(false),
+            read_only: is("readOnlyHint"),
+            destructive: is("destructiveHint"),
             schema,
             name,
         })

@@ -44,7 +44,8 @@ pub fn plugins(plugins: Plugins) -> Plugins {
     plugins.with(StartsPlugin).with(McpPlugin).with(ReportPlugin)
 }
 
-/// How many servers of a process may start at once: as many as there are processors.
+/// How many servers of a process may start at once: as many as there are processors, and those that take
+/// long.
 struct Starts(Arc<Semaphore>);
 
 struct StartsPlugin;

@@ -23,6 +23,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long a server that starts has one of the few places for that. One that takes longer most likely waits
+/// for something, and is not to hold up the others.
+const START_SHARE: Duration = Duration::from_secs(1);
+
 /// How often in a row a server is started by itself. After that a call starts it.
 const MAX_STARTS: u32 = 5;
 
@@ -251,6 +255,7 @@ impl Server {
             Ok(started) => started,
             Err(why) => return End::Lost(why),
         };
+        tracing::debug!(server = self.config.name, "an MCP server is ready");
         let connection = Arc::new(connection);
         let changed = connection.tools_changed();
         let mut listing = Arc::new(listing);
@@ -307,10 +312,23 @@ impl Server {
             permit = self.starts.acquire() => permit,
             () = closing.cancelled() => return Err(Unavailable::cancelled()),
         };
-        let connection = Connection::open(&self.config, &self.host, closing).await?;
-        let listing = self.list(&connection).await;
+        let starting = self.begin(closing);
+        tokio::pin!(starting);
+        tokio::select! {
+            biased;
+            started = &mut starting => return started,
+            () = self.host.clock.sleep(START_SHARE) => {}
+        }
         drop(permit);
-        match listing {
+        starting.await
+    }
+
+    async fn begin(
+        &self,
+        closing: &CancellationToken,
+    ) -> Result<(Connection, Listing), Unavailable> {
+        let connection = Connection::open(&self.config, &self.host, closing).await?;
+        match self.list(&connection).await {
             Ok(listing) => Ok((connection, listing)),
             Err(why) => {
                 let end = connection.close().await;

@@ -60,8 +60,16 @@ impl Imported {
     fn look(&self) -> Display {
         let shown = self.definition.title.as_deref().unwrap_or(&self.definition.name);
         let line: String = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        let title = format!("{}: {line}", self.server.config.name);
-        Display::new(title, ToolKind::Other)
+        let server = &self.server.config.name;
+        let claims = match (self.definition.read_only, self.definition.destructive) {
+            (_, true) => Some("may destroy something"),
+            (true, false) => Some("changes nothing"),
+            (false, false) => None,
+        };
+        let text = claims.map(|claim| {
+            format!("The MCP server says of this tool that it {claim}, which nobody has checked.")
+        });
+        Display { text, ..Display::new(format!("{server}: {line}"), ToolKind::Other) }
     }
 }
 

@@ -20,6 +20,8 @@ mod names;
 mod real;
 mod resources;
 mod resting;
+mod sizes;
+mod starts;
 
 /// A session with scripted servers.
 struct Imported {
@@ -70,7 +72,11 @@ impl Imported {
 
     /// A session of a process that is started like this.
     async fn launched(scene: Scene, launch: &Launch, servers: Value) -> Self {
-        let mut client = Client::ready(launch).await;
+        Self::continued(scene, Client::ready(launch).await, servers).await
+    }
+
+    /// A session of this client.
+    async fn continued(scene: Scene, mut client: Client, servers: Value) -> Self {
         let new = json!({"cwd": scene.place.workspace(), "mcpServers": servers});
         let opened = client.request("session/new", new).await.ok();
         let session = opened["sessionId"].as_str().unwrap().to_owned();

@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 mod http;
+mod tools;
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::Mutex;
@@ -19,12 +20,16 @@ use serde_json::{Value, json};
 static OUT: Mutex<()> = Mutex::new(());
 static GROWN: AtomicBool = AtomicBool::new(false);
 static PULLED: AtomicBool = AtomicBool::new(false);
+static SHRUNK: AtomicBool = AtomicBool::new(false);
+/// The calls that wait for another one.
+static MEETING: Mutex<Vec<Value>> = Mutex::new(Vec::new());
 /// The call that waits for an answer of ours.
 static WAITING: Mutex<Option<Value>> = Mutex::new(None);
 
 fn main() {
     let modes: Vec<String> = std::env::args().skip(1).collect();
     let modes: &'static [String] = modes.leak();
+    hear("start");
     if has(modes, "loud") {
         for _ in 0..10_000 {
             eprintln!("{}", "noise ".repeat(170));
@@ -34,6 +39,16 @@ fn main() {
         eprint!("Which key? ");
     }
     if has(modes, "exit") {
+        eprintln!("boom: no configuration");
+        std::process::exit(3);
+    }
+    if std::path::Path::new("doomed").exists() {
+        eprintln!("doomed");
+        std::process::exit(3);
+    }
+    if has(modes, "leaves") {
+        // What stays behind has our output and errors.
+        std::mem::forget(std::process::Command::new("sleep").arg("600").spawn().unwrap());
         eprintln!("boom: no configuration");
         std::process::exit(3);
     }
@@ -73,6 +88,7 @@ fn main() {
             answer(&Wire::Lines, modes, &message);
         }
     }
+    hear("end of input");
     if has(modes, "tree") || has(modes, "deaf") {
         loop {
             std::thread::park();
@@ -158,7 +174,8 @@ fn answer(wire: &Wire, modes: &'static [String], request: &Value) {
                 }),
             );
         }
-        "tools/list" => list(wire, modes, &id, &request["params"]),
+        "tools/list" if has(modes, "list-silent") => {}
+        "tools/list" => tools::list(wire, modes, &id, &request["params"]),
         "tools/call" => call(wire, &id, &request["params"]),
         "resources/list" if has(modes, "resources") => {
             let one = |name: &str, mime: &str| json!({"uri": format!("mem://{name}"), "name": name, "mimeType": mime});
@@ -190,120 +207,6 @@ fn answer(wire: &Wire, modes: &'static [String], request: &Value) {
     }
 }
 
-fn tool(name: &str) -> Value {
-    json!({
-        "name": name,
-        "description": format!("The scripted tool {name}."),
-        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
-    })
-}
-
-/// Its tools, each one way to answer. The last row is of use over HTTP alone.
-const TOOLS: &[&str] = &[
-    "echo",
-    "fail",
-    "env",
-    "image",
-    "both",
-    "data",
-    "aside",
-    "link",
-    "odd",
-    "slow",
-    "work",
-    "crash",
-    "huge",
-    "idless",
-    "refuse",
-    "grow",
-    "pull",
-    "bash",
-    "ask",
-    "visit",
-    "leak",
-    "none",
-    "mute",
-    "log",
-    "beat",
-    "forget",
-    "html",
-    "status-429",
-    "status-500",
-    "status-401",
-    "cut",
-    "resume",
-];
-
-fn list(wire: &Wire, modes: &[String], id: &Value, params: &Value) {
-    let mut tools: Vec<_> = TOOLS.iter().map(|name| tool(name)).collect();
-    tools.extend(value(modes, "tool").map(tool));
-    if GROWN.load(Ordering::SeqCst) {
-        tools.push(tool("late"));
-    }
-    if has(modes, "bad-tools") {
-        tools.extend([
-            json!({"name": "noschema"}),
-            json!({"name": "boolschema", "inputSchema": true}),
-            json!({"name": "", "inputSchema": {}}),
-            json!({"name": "x".repeat(300), "inputSchema": {}}),
-            json!(7),
-            tool("echo"),
-            json!({"name": "badhints", "inputSchema": {}, "annotations": {"readOnlyHint": "no"}}),
-        ]);
-    }
-    if let Some(count) = value(modes, "many") {
-        for number in 0..count.parse().unwrap() {
-            let mut tool = tool(&format!("many-{number}"));
-            tool["description"] =
-                json!(format!("Tool {number}. {}", "All that it does. ".repeat(200)));
-            tools.push(tool);
-        }
-    }
-    if PULLED.load(Ordering::SeqCst) {
-        tools[0]["description"] = json!("Something else by now.");
-    }
-    if has(modes, "odd-schemas") {
-        let text = json!({"text": {"$ref": "#/$defs/deep"}});
-        let deep =
-            json!({"deep": {"type": "object", "properties": {"again": {"$ref": "#/$defs/deep"}}}});
-        for (name, schema) in [
-            ("ref", json!({"type": "object", "properties": text, "$defs": deep})),
-            ("root-ref", json!({"$ref": "#/$defs/deep", "$defs": deep})),
-            (
-                "any",
-                json!({"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "null"}]}),
-            ),
-            ("bare", json!({})),
-            ("typeless", json!({"properties": {"a": true}, "required": ["a"]})),
-            (
-                "types",
-                json!({"type": ["object", "null"], "properties": {"a": {"type": ["string", "null"]}}}),
-            ),
-            (
-                "far",
-                json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/schema.json"}}}),
-            ),
-            (
-                "tuple",
-                json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
-                "properties": {"a": {"type": "array", "items": [{"type": "string"}, {"const": 7}]}}}),
-            ),
-        ] {
-            tools.push(json!({"name": format!("odd-{name}"), "inputSchema": schema}));
-        }
-    }
-    if has(modes, "endless") {
-        return wire.reply(id, json!({"tools": tools, "nextCursor": "again"}));
-    }
-    if has(modes, "pages") {
-        let page: usize = params["cursor"].as_str().map_or(0, |it| it.len());
-        let tools: Vec<_> = (0..40).map(|n| tool(&format!("t{page}-{n}"))).collect();
-        let next = (page < 2).then(|| "p".repeat(page + 1));
-        return wire.reply(id, json!({"tools": tools, "nextCursor": next}));
-    }
-    wire.reply(id, json!({"tools": tools}));
-}
-
 fn text(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }
@@ -328,7 +231,9 @@ fn call(wire: &Wire, id: &Value, params: &Value) {
         }
         "image" => {
             let data = if said.is_empty() { pixel } else { said };
-            content(json!([{"type": "image", "mimeType": "image/png", "data": data}]));
+            let parts = json!([{"type": "image", "mimeType": "image/png", "data": data}]);
+            let beside = json!({"a": "picture as data"});
+            wire.reply(id, json!({"content": parts, "structuredContent": beside}));
         }
         "both" => {
             wire.reply(
@@ -357,42 +262,15 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
     let said = params["arguments"]["text"].as_str().unwrap_or_default();
     let content = |parts: Value| wire.reply(id, json!({"content": parts}));
     match params["name"].as_str().unwrap() {
-        "beat" => {
-            let (wire, id, token) =
-                (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
-            let beats: u64 = said.parse().unwrap();
-            std::thread::spawn(move || {
-                for beat in 1..=beats {
-                    wire.say(
-                        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
-                            "progressToken": token, "progress": beat,
-                        }}),
-                    );
-                    // A beat is a matter of time.
-                    std::thread::park_timeout(std::time::Duration::from_millis(100));
-                }
-                wire.reply(&id, json!({"content": [text(format!("{beats} beats"))]}));
-            });
-        }
-        "work" => {
-            let (wire, id, token) =
-                (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
-            let key = std::env::var("SERVER_TOKEN").unwrap_or_default();
-            std::thread::spawn(move || {
-                for step in 1..=5 {
-                    wire.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
-                        "progressToken": token, "progress": step, "total": 5, "message": format!("step {step} {key}"),
-                    }}));
-                }
-                // A named pipe: there is something in it once somebody has seen that much.
-                std::fs::read("gate").unwrap();
-                wire.reply(&id, json!({"content": [text("worked")]}));
-            });
-        }
+        "beat" => beat(wire, id, params),
+        "work" => work(wire, id, params),
         "leak" => leak(wire, id, said),
         "none" => wire.reply(id, json!("no result")),
         "crash" => std::process::abort(),
-        "huge" => content(json!([text("x".repeat(20 << 20))])),
+        "huge" => {
+            let size = said.parse().unwrap_or(20 << 20);
+            content(json!([text(format!("first {} last", "x".repeat(size)))]));
+        }
         "idless" => wire.refuse(&Value::Null, -32600, "what?"),
         "refuse" => wire.refuse(id, -32602, "not so"),
         "log" => {
@@ -427,9 +305,56 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
             }
             content(json!([text("grown")]));
         }
+        "shrink" => {
+            SHRUNK.store(true, Ordering::SeqCst);
+            wire.say(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+            content(json!([text("shrunk")]));
+        }
+        // Two calls are answered, or none.
+        "meet" => {
+            let mut meeting = MEETING.lock().unwrap();
+            meeting.push(id.clone());
+            if meeting.len() == 2 {
+                let answer = json!({"content": [text("met")]});
+                meeting.drain(..).for_each(|id| wire.reply(&id, answer.clone()));
+            }
+        }
         // One that a mode names.
         _ => content(json!([text(said)])),
     }
+}
+
+/// Says that it lives until it has done what it is asked for.
+fn beat(wire: &Wire, id: &Value, params: &Value) {
+    let said = params["arguments"]["text"].as_str().unwrap_or_default();
+    let (wire, id, token) = (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
+    let beats: u64 = said.parse().unwrap();
+    std::thread::spawn(move || {
+        for beat in 1..=beats {
+            wire.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": token, "progress": beat,
+            }}));
+            // A beat is a matter of time.
+            std::thread::park_timeout(std::time::Duration::from_millis(100));
+        }
+        wire.reply(&id, json!({"content": [text(format!("{beats} beats"))]}));
+    });
+}
+
+/// Works in steps, and ends when it is let.
+fn work(wire: &Wire, id: &Value, params: &Value) {
+    let (wire, id, token) = (wire.clone(), id.clone(), params["_meta"]["progressToken"].clone());
+    let key = std::env::var("SERVER_TOKEN").unwrap_or_default();
+    std::thread::spawn(move || {
+        for step in 1..=5 {
+            wire.say(json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {
+                "progressToken": token, "progress": step, "total": 5, "message": format!("step {step} {key}"),
+            }}));
+        }
+        // A named pipe: there is something in it once somebody has seen that much.
+        std::fs::read("gate").unwrap();
+        wire.reply(&id, json!({"content": [text("worked")]}));
+    });
 }
 
 fn visit(wire: &Wire, id: &Value, said: &str) {

@@ -420,6 +420,7 @@ async fn read_stderr(shared: Arc<Shared>, mut stderr: ChildStderr) {
         && read > 0
     {
         lock(&shared.trace).stderr.push_str(&String::from_utf8_lossy(&piece[..read]));
+        shared.changed.send_replace(());
     }
 }
 

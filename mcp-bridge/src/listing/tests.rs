@@ -44,4 +44,5 @@ fn a_schema_stays_as_it_was_and_a_description_is_cut() {
     assert_eq!(Value::Object(tool.schema.clone()), schema);
     assert!(tool.description.len() <= MAX_DESCRIPTION + 6 && tool.description.ends_with("[...]"));
     assert_eq!((tool.title.as_deref(), tool.read_only), (Some("N"), true));
+    assert!(!tool.destructive);
 }

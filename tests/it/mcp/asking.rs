@@ -111,6 +111,57 @@ async fn a_no_is_a_no_and_what_does_not_fit_is_none() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// What choices are called is shown, be it said in the way of old or in that of today.
+#[tokio::test]
+async fn the_names_of_choices_are_shown() {
+    let mut it = asked().await;
+    let old = json!({"type": "string", "enum": ["m", "n"], "enumNames": ["Main", "Next"]});
+    let new = json!({"type": "string", "oneOf": [{"const": "m", "title": "Main"}, {"const": "n", "title": "Next"}]});
+    let unequal = json!({"type": "string", "enum": ["m", "n"], "enumNames": ["Main"]});
+    for (number, field) in [old, new, unequal].into_iter().enumerate() {
+        let schema = json!({"type": "object", "properties": {"branch": field}});
+        // Of old there was no mode either.
+        let turn = begin(&mut it, &json!({"message": "Which?", "requestedSchema": schema})).await;
+        let asked = question(&it, number).await;
+        let shown = &asked["params"]["requestedSchema"]["properties"]["branch"];
+        match number {
+            2 => assert_eq!(shown["enum"], json!(["m", "n"]), "{asked}"),
+            _ => {
+                let titles = shown["oneOf"].as_array().unwrap_or_else(|| panic!("{asked}"));
+                let titles: Vec<_> = titles.iter().map(|it| &it["title"]).collect();
+                assert_eq!(titles, ["Main", "Next"], "{asked}");
+                assert_eq!(shown["oneOf"][1]["const"], "n");
+            }
+        }
+        let yes = json!({"action": "accept", "content": {"branch": "n"}});
+        answer(&it, &asked, yes).await;
+        let told = settled(&mut it, &turn).await;
+        assert!(told.contains("accept") && told.contains("n"), "{told}");
+    }
+    it.client.finish(&it.scene.place).await;
+}
+
+/// B094: a question that cannot be read is said to be one, and not to be unknown.
+#[tokio::test]
+async fn a_question_that_is_none_is_refused_as_such() {
+    let mut it = asked().await;
+    for params in [
+        json!({"mode": "form", "message": 7}),
+        json!({"mode": "form", "message": "no fields"}),
+        json!({"mode": "url", "message": "no address"}),
+        json!({"mode": "dance", "message": "how?"}),
+        json!([1]),
+    ] {
+        let text = format!("elicitation/create {params}");
+        let told = it.call("mcp__s__ask", json!({"text": text})).await;
+        assert!(told.contains("-32602"), "{params}: {told}");
+    }
+    let told = it.call("mcp__s__ask", json!({"text": "no/such/thing"})).await;
+    assert!(told.contains("-32601"), "{told}");
+    assert!(it.client.trace().calls("elicitation/create").is_empty());
+    it.client.finish(&it.scene.place).await;
+}
+
 /// An address of the web is shown whole and opened by nobody but the person; another is not shown.
 #[tokio::test]
 async fn a_server_may_ask_for_a_visit() {

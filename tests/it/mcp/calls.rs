@@ -6,6 +6,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use super::Imported;
+use super::configured::{launch, table};
+use crate::scene::Scene;
 
 /// M02: the first request has the tools of a server that is started meanwhile; its results come back as
 /// they are meant.
@@ -24,6 +26,8 @@ async fn a_server_s_tools_are_called_like_any_other() {
         ("data", "only", "none"),
         ("aside", "for everybody", "for you alone"),
         ("link", "[resource x: file:///x (text/plain)]", "UklGRg"),
+        ("link", "[resource mem://y]\\ninside", "UklGRg"),
+        ("link", "[audio (audio/wav, 4 bytes) is kept in ", "UklGRg"),
         ("odd", "hologram", "none"),
         ("refuse", "not so (-32602)", "none"),
     ] {
@@ -33,6 +37,7 @@ async fn a_server_s_tools_are_called_like_any_other() {
     }
     let result = it.call("mcp__s__image", json!({})).await;
     assert!(result.contains("\"type\":\"image\""), "{result}");
+    assert!(!result.contains("picture as data"), "{result}");
     it.scene.assert_lawful();
     it.client.finish(&it.scene.place).await;
 }
@@ -58,6 +63,44 @@ async fn a_call_needs_permission() {
     assert_eq!(questions.len(), 3);
     assert!(questions[0].to_string().contains("uses the MCP server s"), "{}", questions[0]);
     it.client.finish(&it.scene.place).await;
+}
+
+/// What a server says of its tools is shown as that, and changes nothing about who is asked.
+#[tokio::test]
+async fn what_a_tool_is_said_to_do_is_a_label() {
+    let mut it = Imported::new(Script::new(), &["hints"]).await;
+    for (tool, label) in [
+        ("echo", "says of this tool that it changes nothing, which nobody has checked"),
+        ("fail", "says of this tool that it may destroy something"),
+        ("image", ""),
+    ] {
+        it.call(&format!("mcp__s__{tool}"), json!({"text": "hello"})).await;
+        let question = it.client.trace().calls("session/request_permission").pop().unwrap();
+        let shown = question.to_string();
+        assert!(shown.contains(label), "{tool}: {question}");
+        assert_eq!(shown.contains("says of this tool"), !label.is_empty(), "{question}");
+    }
+    assert_eq!(it.client.trace().calls("session/request_permission").len(), 3);
+    it.client.finish(&it.scene.place).await;
+}
+
+/// Calls of a server overlap where its configuration says that they may, and nowhere else.
+#[tokio::test]
+async fn calls_overlap_where_they_may() {
+    for (more, told) in [("parallel = true", "met"), ("", "it gave no sign of life for 1 s")] {
+        let scene = Scene::new(Script::new()).await;
+        let limits = format!("idle_timeout_s = 1\n{more}");
+        scene.place.configure("config.toml", table(&scene, "s", &["tool=meet"], &limits));
+        let launch = launch(&scene);
+        let mut it = Imported::launched(scene, &launch, json!([])).await;
+        let two = Answer::new().tool_call("mcp__s__meet", json!({"text": "one"}));
+        it.scene.model.push(two.tool_call("mcp__s__meet", json!({"text": "other"})));
+        it.scene.model.push(Answer::new().text("done"));
+        assert_eq!(it.client.prompt(&it.session, "go").await.stop_reason(), "end_turn");
+        let results = it.scene.last_results();
+        assert!(results.contains(told), "{more}: {results}");
+        it.client.finish(&it.scene.place).await;
+    }
 }
 
 /// M12, M18: what would wait for ever is an error, and the server goes on.

@@ -22,6 +22,16 @@ fn memory(pid: u32) -> u64 {
     line.map_or(0, |line| line.trim().trim_end_matches(" kB").parse().unwrap())
 }
 
+/// The seconds that processors spent on a process, and on those of its children that have ended.
+pub(super) fn spent(pid: u32) -> f64 {
+    // It may have ended.
+    let text = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    // In user and kernel, its own and theirs, in hundredths of a second.
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    ticks.map(|field| field.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+}
+
 /// The memory of an agent and of all its supervisors.
 fn own_memory(agent: u32) -> u64 {
     let own = fs_err::canonicalize(binary()).unwrap();
@@ -227,15 +237,7 @@ impl Alone {
     /// The seconds that processors spent on it and what it started.
     pub(super) fn processor_seconds(&self) -> f64 {
         let below = descendants(self.child.id()).into_iter().map(|process| process.pid);
-        let ticks = [self.child.id()].into_iter().chain(below).map(|pid| {
-            let text = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
-            // In user and kernel, its own and its ended children's.
-            let spent = fields.split_whitespace().skip(11).take(4);
-            spent.map(|field| field.parse::<f64>().unwrap()).sum::<f64>()
-        });
-        // What the kernel tells programs is in hundredths of a second.
-        ticks.sum::<f64>() / 100.0
+        [self.child.id()].into_iter().chain(below).map(spent).sum()
     }
 }
 

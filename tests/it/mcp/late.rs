@@ -59,6 +59,23 @@ async fn a_late_tool_is_reached_without_a_change_of_the_prompt() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// M06: a tool that is gone is one no more to whoever still knows it, and the prompt stays as it is.
+#[tokio::test]
+async fn a_tool_that_is_gone_is_told_to_be() {
+    let mut it = Imported::new(Script::new(), &["tool=shrink"]).await;
+    it.call("mcp__s__shrink", json!({})).await;
+    let before = it.offered();
+    assert!(before.contains(&"mcp__s__data".to_owned()));
+    while it.call("find_tools", json!({"words": "mcp__s__data"})).await.contains("scripted tool") {}
+    let late = json!({"name": "mcp__s__data", "arguments": {}});
+    let result = it.call("call_tool", late).await;
+    assert!(result.contains("No MCP server of this session has a tool `mcp__s__data`"), "{result}");
+    let result = it.call("mcp__s__data", json!({})).await;
+    assert!(result.contains("mcp__s__data") && !result.contains("only"), "{result}");
+    assert!(!it.heard().contains("call data"), "{}", it.heard());
+    it.client.finish(&it.scene.place).await;
+}
+
 /// M19: all pages are read, and an endless list ends.
 #[tokio::test]
 async fn lists_are_read_to_their_end_and_no_further() {
@@ -67,9 +84,28 @@ async fn lists_are_read_to_their_end_and_no_further() {
     let pages = it.offered().iter().filter(|name| name.starts_with("mcp__s__t")).count();
     assert_eq!(pages, 120);
     it.client.finish(&it.scene.place).await;
-    let mut it = Imported::new(Script::new(), &["endless"]).await;
+    for (mode, told) in [
+        ("endless", "its list of tools never ends; a page came again"),
+        ("counting", "its list of tools has more than 50 pages"),
+        ("many=2100", "it lists more than 2000 tools"),
+    ] {
+        let mut it = Imported::new(Script::new(), &[mode]).await;
+        it.ready(1).await;
+        it.say().await;
+        assert!(it.offered().contains(&"mcp__s__echo".to_owned()), "{mode}");
+        it.notice(told).await;
+        it.client.finish(&it.scene.place).await;
+    }
+}
+
+/// A flood of tools that are none is told by its first ones and by how many there are.
+#[tokio::test]
+async fn a_flood_of_bad_tools_is_counted() {
+    let mut it = Imported::new(Script::new(), &["flood=500"]).await;
     it.say().await;
     assert!(it.offered().contains(&"mcp__s__echo".to_owned()));
-    it.notice("never ends").await;
+    it.notice("480 more tools were left out").await;
+    let told = it.client.trace().text(&it.session);
+    assert_eq!(told.matches("it does not say what it takes").count(), 20, "{told}");
     it.client.finish(&it.scene.place).await;
 }

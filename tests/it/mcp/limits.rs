@@ -41,7 +41,7 @@ async fn sessions_share_no_server() {
     let new = json!({"cwd": other, "mcpServers": servers});
     let opened = it.client.request("session/new", new).await.ok();
     let second = opened["sessionId"].as_str().unwrap().to_owned();
-    let first = std::mem::replace(&mut it.session, second);
+    let first = std::mem::replace(&mut it.session, second.clone());
     let folders = it.call("mcp__t__ask", json!({"text": "roots/list"})).await;
     assert!(folders.contains(&format!("file://{}", other.display())), "{folders}");
     assert!(!it.offered().iter().any(|name| name.starts_with("mcp__s__")), "{:?}", it.offered());
@@ -49,6 +49,13 @@ async fn sessions_share_no_server() {
     let folders = it.call("mcp__s__ask", json!({"text": "roots/list"})).await;
     assert!(!folders.contains("/other"), "{folders}");
     assert!(!it.offered().iter().any(|name| name.starts_with("mcp__t__")), "{:?}", it.offered());
+    // The end of one is none of the other's.
+    it.client.request("session/close", json!({"sessionId": second})).await.ok();
+    let mut left = it.scene.place.processes();
+    left.retain(|process| process.command.contains("bridle-mcp-scripted"));
+    assert_eq!(left.len(), 1, "{left:?}");
+    it.call("mcp__s__echo", json!({"text": "still here"})).await;
+    assert_eq!(it.heard().matches("start\n").count(), 1, "{}", it.heard());
     it.client.finish(&it.scene.place).await;
 }
 

@@ -2,8 +2,10 @@
 
 use bridle_model_server::Script;
 use bridle_tests::{Client, DEADLINE, wait_until_gone};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use super::resting::{running, standing};
 use super::{Imported, server};
 use crate::scene::Scene;
 
@@ -102,6 +104,68 @@ async fn a_lost_server_comes_back_and_no_call_is_repeated() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// M16: a server that was ended between two calls is there for the next one.
+#[tokio::test]
+async fn a_server_that_was_killed_is_there_for_the_next_call() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.call("mcp__s__echo", json!({"text": "one"})).await;
+    for process in running(&it) {
+        let pid = Pid::from_raw(process.pid as i32).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+        assert!(wait_until_gone(&process, DEADLINE), "{process:?}");
+    }
+    let result = it.call("mcp__s__echo", json!({"text": "two"})).await;
+    // It may not have been noticed yet; then the call is told as lost.
+    if !result.contains("two") {
+        assert!(result.contains("is unknown") || result.contains("was not made"), "{result}");
+        let result = it.call("mcp__s__echo", json!({"text": "three"})).await;
+        assert!(result.contains("three"), "{result}");
+    }
+    assert_eq!(it.heard().matches("start\n").count(), 2, "{}", it.heard());
+    for said in ["one", "two", "three"] {
+        assert!(it.heard().matches(&format!("call echo {said}\n")).count() <= 1);
+    }
+    it.client.finish(&it.scene.place).await;
+}
+
+/// M16: a server that ends again and again is not started for ever, and a call tries it once more.
+#[tokio::test]
+async fn a_server_that_does_not_stay_is_given_up() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    it.say().await;
+    let doom = it.scene.place.workspace().join("doomed");
+    fs_err::write(&doom, "").unwrap();
+    it.call("mcp__s__crash", json!({})).await;
+    let starts = |it: &Imported| it.heard().matches("start\n").count();
+    // Its first life, and four that came to nothing. A call does not wait for the pauses between.
+    while !standing(&mut it).await.contains("): failed; a call tries it again") {
+        let result = it.call("mcp__s__echo", json!({"text": "no"})).await;
+        assert!(result.contains("The call was not made"), "{result}");
+    }
+    let tried = starts(&it);
+    it.notice("The MCP server s cannot be used").await;
+    let result = it.call("mcp__s__echo", json!({"text": "no"})).await;
+    assert!(result.contains("it wrote: doomed"), "{result}");
+    fs_err::remove_file(&doom).unwrap();
+    let result = it.call("mcp__s__echo", json!({"text": "yes"})).await;
+    assert!(result.contains("yes"), "{result}");
+    it.notice("The MCP server s can be used again").await;
+    assert!((5..=6).contains(&tried), "{}", it.heard());
+    assert_eq!(starts(&it), tried + 2, "{}", it.heard());
+    it.client.finish(&it.scene.place).await;
+}
+
+/// Session close first lets a server hear that nobody speaks any more.
+#[tokio::test]
+async fn a_server_may_end_by_itself() {
+    let mut it = Imported::new(Script::new(), &["deaf"]).await;
+    it.say().await;
+    it.client.request("session/close", json!({"sessionId": it.session})).await.ok();
+    assert!(it.heard().ends_with("end of input\n"), "{}", it.heard());
+    assert_eq!(running(&it), []);
+    it.client.finish(&it.scene.place).await;
+}
+
 /// A server that can no more be heard is ended and started again, though it lives.
 #[tokio::test]
 async fn a_server_that_falls_silent_for_ever_is_started_again() {
@@ -118,12 +182,14 @@ async fn a_server_that_falls_silent_for_ever_is_started_again() {
 #[tokio::test]
 async fn nothing_is_left_of_a_server() {
     for end in ["close", "eof", "term", "kill"] {
-        let mut it = Imported::new(Script::new(), &["tree"]).await;
+        let trees: &[(&str, &[&str])] = &[("s", &["tree"]), ("t", &["tree"]), ("u", &["tree"])];
+        let mut it = Imported::with(Script::new(), trees).await;
         it.say().await;
         let agent = it.client.pid();
         let processes = it.scene.place.processes();
         let all: Vec<_> = processes.into_iter().filter(|process| process.pid != agent).collect();
-        assert!(all.len() >= 3, "{end}: {all:?}");
+        let stubborn = all.iter().filter(|it| it.command.contains("sleep 60")).count();
+        assert!(stubborn >= 3, "{end}: {all:?}");
         let servers: Vec<_> = bridle_tests::descendants(agent);
         match end {
             "close" => {

@@ -45,6 +45,22 @@ async fn names_that_run_into_each_other_are_told_apart() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// M05: a server's tool with the name of one of Bridle's own is another one.
+#[tokio::test]
+async fn no_server_s_tool_takes_the_place_of_an_own_one() {
+    let mut it = Imported::new(Script::new(), &["tool=read"]).await;
+    fs_err::write(it.scene.place.workspace().join("note.txt"), "from the disk\n").unwrap();
+    let result = it.call("read", json!({"path": "note.txt"})).await;
+    assert!(result.contains("from the disk"), "{result}");
+    let offered = it.offered();
+    let read = offered.iter().filter(|name| name.ends_with("read"));
+    assert_eq!(read.collect::<Vec<_>>(), ["mcp__s__read", "read"], "{offered:?}");
+    assert!(!it.heard().contains("call"), "{}", it.heard());
+    it.call("mcp__s__read", json!({"text": "theirs"})).await;
+    assert!(it.heard().contains("call read theirs"), "{}", it.heard());
+    it.client.finish(&it.scene.place).await;
+}
+
 /// M04, M14: a name that no provider takes is the same to the model, to a rule and to the tools that find
 /// and call it.
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::{Imported, server};
 use crate::scene::Scene;
 
 /// The running programs of servers.
-fn running(it: &Imported) -> Vec<Process> {
+pub(super) fn running(it: &Imported) -> Vec<Process> {
     let mut all = it.scene.place.processes();
     all.retain(|process| process.command.contains("bridle-mcp-scripted"));
     all
@@ -22,7 +22,7 @@ fn starts(it: &Imported) -> usize {
     it.heard().matches("initialize\n").count()
 }
 
-async fn standing(it: &mut Imported) -> String {
+pub(super) async fn standing(it: &mut Imported) -> String {
     let before = it.client.trace().text(&it.session).len();
     it.client.prompt(&it.session, "/mcp").await.ok();
     it.client.trace().text(&it.session).split_off(before)
