@@ -192,6 +192,26 @@ async fn an_answer_cut_anywhere_is_asked_for_again_and_acted_on_once() {
 }
 
 /// Asks the real providers for one word each; costs a few tokens.
+/// A default that names no model costs no session: prompts say what is wrong.
+#[tokio::test]
+async fn a_default_model_without_a_provider_costs_no_session() {
+    let scene = Scene::new(Script::new().reply(Answer::new().text("one"))).await;
+    let (mut client, session) = scene.session().await;
+    client.prompt(&session, "one").await.ok();
+    client.finish(&scene.place).await;
+
+    let launch = scene.place.acp(&scene.model.url()).env("BRIDLE_MODEL", "sonnet");
+    let (mut client, new) = Client::in_session(&scene.place, &launch).await;
+    client.load(&scene.place, &session).await.ok();
+    for session in [&new, &session] {
+        let error = client.prompt(session, "two").await.error();
+        let told = error["message"].as_str().unwrap();
+        assert!(told.contains("model `sonnet` names no provider; write provider/model"), "{told}");
+    }
+    let trace = client.finish(&scene.place).await;
+    assert!(trace.text(&session).contains("one"), "what was said is shown");
+}
+
 #[tokio::test]
 async fn real_providers_answer() {
     for (key, model) in [

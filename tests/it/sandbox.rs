@@ -85,6 +85,26 @@ async fn what_stays_in_the_workspace_runs_unasked_and_what_leaves_it_is_refused_
     scene.assert_lawful();
 }
 
+/// Where nothing may be changed at all, the model is not told to ask for more: nobody would be asked.
+#[tokio::test]
+async fn a_refusal_where_nothing_may_be_changed_tells_of_no_way_around_it() {
+    for mode in ["read-only", "plan"] {
+        let scene = Scene::new(commands([
+            json!({"command": "touch x"}),
+            json!({"command": "exec 3<>/dev/tcp/192.0.2.1/9"}),
+        ]))
+        .await;
+        let (mut client, session) = in_mode(&scene, mode, launch(&scene)).await;
+        for refused in ["its sandbox refused it to change ", "its sandbox refused it the network"] {
+            let told = run(&scene, &mut client, &session).await;
+            assert!(told.contains(refused) && !told.contains("`needs`"), "{mode}: {told}");
+        }
+        client.finish(&scene.place).await;
+        assert!(!scene.place.workspace().join("x").exists());
+        scene.assert_lawful();
+    }
+}
+
 /// The network is a need of its own: refused by name, asked for in plain words, given for one call.
 #[tokio::test]
 async fn the_network_is_asked_for_and_given_for_one_call() {

@@ -59,12 +59,19 @@ pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[
         "driver" => json!({
             "mode": modes.iter().max().map_or(settings.mode, |most| settings.mode.min(*most)),
             "modes": modes,
-            "model": terms.model.clone().or_else(|| settings.route.as_ref().map(Route::to_string)),
+            "model": terms.model.clone().or_else(|| default_model(settings)),
             "thinking": settings.thinking,
         }),
         _ => return row,
     };
     row.with(config)
+}
+
+/// The model of sessions that name none. One without a provider is left to the first request, which
+/// says what is wrong with it.
+fn default_model(settings: &Settings) -> Option<String> {
+    let route = settings.route.as_ref().filter(|route| !route.provider.is_empty());
+    route.map(Route::to_string)
 }
 
 /// The limits of the user, the steps of a turn cut further by the session's terms.

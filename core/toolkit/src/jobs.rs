@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bridle_agent::{AgentHandle, JobFact, Tool, ToolFailure};
+use bridle_agent::{AgentHandle, Confinement, JobFact, Tool, ToolFailure};
 use bridle_compose::{ActivateError, Clock, Plugin, ServiceKey, Setup, TaskSet};
 use bridle_session::{
     Content, JobEnded, JobId, JobOutcome, JobStarted, MessageId, UserMessage, UserSource,
@@ -93,6 +93,7 @@ pub(crate) struct Job {
     id: JobId,
     title: String,
     timeout: Option<Duration>,
+    granted: Confinement,
     token: CancellationToken,
     state: watch::Sender<JobState>,
     /// Up to where the model has read the output.
@@ -126,6 +127,7 @@ impl Jobs {
         self: &Arc<Self>,
         processes: &Processes,
         spec: CommandSpec,
+        granted: Confinement,
         token: &CancellationToken,
     ) -> Result<Arc<Job>, ToolFailure> {
         if self.lock().iter().filter(|job| job.runs()).count() >= MAX_RUNNING {
@@ -142,6 +144,7 @@ impl Jobs {
             id: JobId::new(format!("job-{:06x}", uuid::Uuid::new_v4().as_u128() & 0xff_ffff)),
             title: one_line(&spec.command),
             timeout: spec.timeout,
+            granted,
             token: self.closing.child_token(),
             state: watch::Sender::default(),
             read: Mutex::default(),
@@ -308,7 +311,7 @@ impl Job {
 
     fn end(&self, end: &End) -> Vec<String> {
         match end {
-            Ok(finished) => report::end(finished, self.timeout),
+            Ok(finished) => report::end(finished, self.timeout, self.granted),
             Err(error) => vec![format!("{error}; whether it had any effect is unknown")],
         }
     }

@@ -261,7 +261,8 @@ impl PlannedCall for PlannedShell {
         context: ToolContext,
     ) -> Result<ToolOutcome, ToolFailure> {
         let display = self.display();
-        let confinement = self.sandbox.policy(grant.confinement()).await?;
+        let granted = grant.confinement();
+        let confinement = self.sandbox.policy(granted).await?;
         let Self { processes, command, cwd, kind, .. } = *self;
         match kind {
             Kind::Call(blobs, timeout) => {
@@ -277,12 +278,12 @@ impl PlannedCall for PlannedShell {
                 };
                 let finished = processes.run(spec, context.token, live).await;
                 let finished = finished.map_err(report::not_run)?;
-                progress.write(stream.rest(&finished, timeout));
-                over(&finished, timeout, spool, display).await
+                progress.write(stream.rest(&finished, timeout, granted));
+                over(&finished, timeout, granted, spool, display).await
             }
             Kind::Job(jobs, timeout) => {
                 let spec = CommandSpec { command, cwd, timeout, spool: None, confinement };
-                let job = jobs.start(&processes, spec, &context.token).await?;
+                let job = jobs.start(&processes, spec, granted, &context.token).await?;
                 let value = to_value(&Yield::Begun(job.begun()))?;
                 let display = Display { raw_output: Some(value.clone()), ..display };
                 Ok(ToolOutcome::new(value, display))
@@ -295,10 +296,11 @@ impl PlannedCall for PlannedShell {
 async fn over(
     finished: &Finished,
     timeout: Duration,
+    granted: Confinement,
     spool: Spool,
     mut display: Display,
 ) -> Result<ToolOutcome, ToolFailure> {
-    let report = Report::of(finished, timeout, &spool.kept(finished).await);
+    let report = Report::of(finished, timeout, granted, &spool.kept(finished).await);
     let text = report.text();
     display.text = Some(fenced("", &text));
     display.raw_output = Some(to_value(&report.facts)?);

@@ -306,11 +306,13 @@ impl PlannedTyping {
         match (&state.end, exit_code, &runs) {
             (Some(ended), ..) if matches!(self.input, Input::Close) => {
                 end.push("closed".to_owned());
-                end.extend(ended.iter().flat_map(|finished| report::refusals(finished)));
+                end.extend(
+                    ended.iter().flat_map(|finished| report::refusals(finished, shell.confinement)),
+                );
             }
             (Some(ended), ..) => end.push(format!(
                 "the shell has ended: {}; the next `command` opens a new one",
-                in_words(ended)
+                in_words(ended, shell.confinement)
             )),
             (None, Some(code), _) => end.push(format!("exit code {code}")),
             (None, None, None) => end.push("nothing runs".to_owned()),
@@ -324,7 +326,9 @@ impl PlannedTyping {
                 }
             }),
         }
-        let instead = (exit_code != Some(0)).then_some(OPEN_ANOTHER);
+        let instead = (exit_code != Some(0))
+            .then(|| report::wider(shell.confinement, OPEN_ANOTHER))
+            .flatten();
         end.extend(report::refused(&shell.denials(), instead));
         let output = shell.unread();
         let facts = Facts {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bridle_agent::ToolFailure;
+use bridle_agent::{Confinement, ToolFailure};
 use bridle_session::{BlobRef, Content};
 use bridle_world::path_text;
 use bridle_world::process::{Finished, MAX_TIMEOUT, ProcessError};
@@ -55,8 +55,13 @@ pub(crate) struct Facts {
 
 impl Report {
     /// `kept` is the blob of an output that memory has not kept whole, or why there is none.
-    pub(super) fn of(finished: &Finished, timeout: Duration, kept: &Kept) -> Self {
-        let mut end = end(finished, Some(timeout));
+    pub(super) fn of(
+        finished: &Finished,
+        timeout: Duration,
+        granted: Confinement,
+        kept: &Kept,
+    ) -> Self {
+        let mut end = end(finished, Some(timeout), granted);
         end.extend(not_kept(finished, kept));
         let whole = kept.clone().unwrap_or_default();
         Self { output: finished.output.text(clean), end, facts: Facts::of(finished), whole }
@@ -127,8 +132,12 @@ pub(crate) fn with_end(mut text: String, end: &[String]) -> String {
     text
 }
 
-/// How a command ended, in words.
-pub(crate) fn end(finished: &Finished, timeout: Option<Duration>) -> Vec<String> {
+/// How a command ended that was `granted` so much, in words.
+pub(crate) fn end(
+    finished: &Finished,
+    timeout: Option<Duration>,
+    granted: Confinement,
+) -> Vec<String> {
     let mut facts = Vec::new();
     if finished.timed_out {
         let seconds = timeout.unwrap_or_default().as_secs();
@@ -155,14 +164,14 @@ pub(crate) fn end(finished: &Finished, timeout: Option<Duration>) -> Vec<String>
     if finished.left > 0 {
         facts.push(format!("{} of its processes could not be ended and may go on", finished.left));
     }
-    facts.extend(refusals(finished));
+    facts.extend(refusals(finished, granted));
     facts
 }
 
 /// What stood in a command's way, in words that say what would help.
-pub(crate) fn refusals(finished: &Finished) -> Vec<String> {
+pub(crate) fn refusals(finished: &Finished, granted: Confinement) -> Vec<String> {
     // What succeeded all the same is not worth asking a person for.
-    let instead = (finished.exit_code != Some(0)).then_some("call again");
+    let instead = (finished.exit_code != Some(0)).then(|| wider(granted, "call again")).flatten();
     let mut facts = refused(denied(&finished.denied), instead);
     if finished.denied == Verdict::Suspected {
         facts.push(
@@ -193,6 +202,12 @@ fn named<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
         named.push(format!("and {more} more"));
     }
     named
+}
+
+/// What may have more than was `granted`. Where a command may change nothing, no question is asked
+/// that could widen it.
+pub(crate) fn wider(granted: Confinement, instead: &str) -> Option<&str> {
+    (granted > Confinement::ReadOnly).then_some(instead)
 }
 
 /// What a sandbox refused; `instead` may have it, where it is worth it.

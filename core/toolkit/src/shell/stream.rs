@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bridle_agent::Confinement;
 use bridle_world::process::{Capture, Finished};
 
 use super::clean::clean;
@@ -39,12 +40,17 @@ impl Stream {
     }
 
     /// What is left when the command is over, and how it ended.
-    pub(super) fn rest(mut self, finished: &Finished, timeout: Duration) -> String {
+    pub(super) fn rest(
+        mut self,
+        finished: &Finished,
+        timeout: Duration,
+        granted: Confinement,
+    ) -> String {
         let mut lines = self.lines(&finished.output) + &clean(&self.begun);
         if !lines.is_empty() && !lines.ends_with('\n') {
             lines.push('\n');
         }
-        let end = end(finished, Some(timeout));
+        let end = end(finished, Some(timeout), granted);
         lines + &end.iter().map(|fact| format!("[{fact}]\n")).collect::<String>()
     }
 }

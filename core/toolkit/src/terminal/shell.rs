@@ -339,9 +339,9 @@ pub(super) fn began_not() -> ToolFailure {
 }
 
 /// How a shell ended, in words.
-pub(super) fn in_words(end: &End) -> String {
+pub(super) fn in_words(end: &End, granted: Confinement) -> String {
     match end {
-        Ok(finished) => report::end(finished, None).join("; "),
+        Ok(finished) => report::end(finished, None, granted).join("; "),
         Err(error) => error.clone(),
     }
 }

@@ -44,7 +44,7 @@ impl Shells {
         let before = self.find(name).map(|shell| (shell.state().end, shell));
         let ended = match before {
             Some((None, shell)) => return Ok((shell, None)),
-            Some((Some(end), _)) => Some(in_words(&end)),
+            Some((Some(end), shell)) => Some(in_words(&end, shell.confinement)),
             None => None,
         };
         self.make_room()?;
