@@ -255,8 +255,8 @@ async fn sessions_by_the_beginning_of_their_id() {
             first.get(..35).unwrap()
         ))
         .await;
-    let sent =
-        stage.sent().replace(&first, "FIRST").replace(&second, "SECOND").replace(&own, "OWN");
+    let sent = stage.sent().replace(&first, "FIRST").replace(first.get(..35).unwrap(), "FIRS");
+    let sent = sent.replace(&second, "SECOND").replace(&own, "OWN");
     expect![[r#"
         system
         user context environment
@@ -279,7 +279,7 @@ async fn sessions_by_the_beginning_of_their_id() {
         user context @session:OWN
             [@session:OWN was not read: it is this session.]
         user:
-            @session:last, @session:01a23a5a-31fc-724a-8490-17e70056f99 @session:OWN @session:0123abcd
+            @session:last, @session:FIRS @session:OWN @session:0123abcd
     "#]].assert_eq(&sent);
     stage.prompt(&format!("@session:{}", first.get(..4).unwrap())).await;
     let sent = stage.sent();
@@ -324,4 +324,46 @@ async fn no_text_reaches_out_of_its_tag() {
     }
     assert!(told >= 5, "{request:#}");
     stage.end().await;
+}
+
+/// Of one prompt so many references and so many bytes are read; what is beyond that is named to both.
+#[tokio::test]
+async fn references_beyond_the_limits() {
+    let stage = Stage::new(&[]).await;
+    let lines = |count: usize| "a line of a file that is not short\n".repeat(count);
+    for number in 0..34 {
+        stage.put(&format!("small{number}"), "x\n");
+    }
+    for number in 0..6 {
+        stage.put(&format!("large{number}"), &lines(1_500));
+    }
+    stage.put("long", &lines(5_000));
+    let mut stage = stage;
+    let named = |name: &str, count: usize| {
+        (0..count).map(|number| format!("@{name}{number}")).collect::<Vec<_>>().join(" ")
+    };
+    stage.prompt("@long").await;
+    let sent = stage.sent();
+    assert!(
+        sent.contains("[Cut at the size limit. The file has 5000 lines; go on with start_line ")
+    );
+    assert!(sent.len() < 64 * 1024, "{}", sent.len());
+    stage.prompt(&named("small", 34)).await;
+    let sent = stage.sent();
+    assert_eq!(sent.matches("user context @small").count(), 34);
+    assert_eq!(sent.matches("         1\tx").count(), 32);
+    for number in [32, 33] {
+        let why = "32 references of one prompt are the most";
+        assert!(sent.contains(&format!("[@small{number} was not read: {why}.]")), "{sent}");
+    }
+    stage.prompt(&named("large", 6)).await;
+    let sent = stage.sent();
+    assert!(
+        sent.contains(
+            "[@large4 was not read: the references before it have 196608 bytes already.]"
+        )
+    );
+    assert!(sent.len() < 300 * 1024, "{}", sent.len());
+    let told = stage.end().await;
+    assert_eq!(told.matches(" was not read: ").count(), 4, "{told}");
 }
