@@ -276,7 +276,7 @@ impl Server {
                     }
                 }
                 () = changed.notified() => {
-                    if let Some(next) = self.list_again(&connection).await {
+                    if let Some(next) = self.list_again(&connection, closing).await {
                         listing = Arc::new(next);
                     }
                 }
@@ -328,7 +328,7 @@ impl Server {
         closing: &CancellationToken,
     ) -> Result<(Connection, Listing), Unavailable> {
         let connection = Connection::open(&self.config, &self.host, closing).await?;
-        match self.list(&connection).await {
+        match self.list(&connection, closing).await {
             Ok(listing) => Ok((connection, listing)),
             Err(why) => {
                 let end = connection.close().await;
@@ -337,8 +337,13 @@ impl Server {
         }
     }
 
-    async fn list(&self, connection: &Connection) -> Result<Listing, Unavailable> {
+    async fn list(
+        &self,
+        connection: &Connection,
+        closing: &CancellationToken,
+    ) -> Result<Listing, Unavailable> {
         tokio::select! {
+            () = closing.cancelled() => Err(Unavailable::cancelled()),
             listing = Listing::ask(connection, &self.config) => listing,
             () = self.host.clock.sleep(self.config.start_limit) => {
                 Err(Unavailable::new("it did not list its tools in time"))
@@ -347,10 +352,15 @@ impl Server {
     }
 
     /// What it offers now; `None` when that cannot be found out, and what it offered before stays.
-    async fn list_again(&self, connection: &Connection) -> Option<Listing> {
+    async fn list_again(
+        &self,
+        connection: &Connection,
+        closing: &CancellationToken,
+    ) -> Option<Listing> {
         self.host.clock.sleep(SETTLE).await;
-        match self.list(connection).await {
+        match self.list(connection, closing).await {
             Ok(listing) => Some(listing),
+            Err(_) if closing.is_cancelled() => None,
             Err(why) => {
                 tracing::warn!(server = self.config.name, %why, "its tools are not known anew");
                 None

@@ -79,6 +79,24 @@ async fn a_server_that_says_nothing_in_time_is_ended() {
     }
 }
 
+/// However long a server may take to begin, nobody who closes its session or ends the process waits for it.
+#[tokio::test]
+async fn a_server_that_says_nothing_holds_up_no_end() {
+    for (mode, asked) in [("silent", "initialize"), ("list-silent", "tools-list")] {
+        let scene = Scene::new(Script::new()).await;
+        let table = table(&scene, "s", &[mode], "start_timeout_s = 900");
+        scene.place.configure("config.toml", table);
+        let launch = launch(&scene);
+        let mut it = Imported::launched(scene, &launch, json!([])).await;
+        it.scene.place.appears(&format!("heard-s.{asked}.1")).await;
+        it.client.request("session/close", json!({"sessionId": it.session})).await.ok();
+        it.scene.place.appears("heard-s.end-of-input.1").await;
+        it.client.new_session(&it.scene.place).await;
+        it.scene.place.appears(&format!("heard-s.{asked}.2")).await;
+        it.client.finish(&it.scene.place).await;
+    }
+}
+
 /// M21: what a server leaves behind, with its output still open, does not hold up that it failed.
 #[tokio::test]
 async fn a_failure_is_told_though_something_is_left_behind() {
