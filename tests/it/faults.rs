@@ -70,6 +70,44 @@ fn every_test_and_try_that_the_page_of_the_sandbox_names_exists() {
     assert!(names.len() > 20 && quoted.len() > 20 && wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Each point of that page says what shows it, but for what no test can bring about at will.
+#[test]
+fn every_point_of_the_page_of_the_sandbox_names_what_shows_it() {
+    const UNSHOWN: [&str; 4] = [
+        "Placeholders are known to the commands of one state folder",
+        "In a masked path of which a part is a link",
+        "When Bridle itself is killed",
+        "A protected *file* that you replace",
+    ];
+    let page = text("docs/sandbox.md").unwrap();
+    let mut points = Vec::<String>::new();
+    let mut is_open = false;
+    for line in page.lines() {
+        match line.strip_prefix("- ") {
+            Some(first) => points.push(first.to_owned()),
+            None if is_open && line.starts_with("  ") => {
+                points.last_mut().unwrap().push_str(line.trim_start());
+            }
+            None => {}
+        }
+        is_open = line.starts_with("- ") || (is_open && line.starts_with("  "));
+    }
+    let functions = test_functions();
+    let shows = |point: &str| {
+        let mut parts = point.split('`').skip(1).step_by(2);
+        let is_test = |name: &str| {
+            functions.contains(name.rsplit("::").next().unwrap_or_default())
+                || name.starts_with("sandbox/")
+        };
+        // A name in quotes is a try.
+        parts.any(is_test) || point.split('"').skip(1).step_by(2).any(|name| name != "network")
+    };
+    let is_unshown = |point: &str| UNSHOWN.iter().any(|it| point.starts_with(it));
+    let (unshown, rest): (Vec<_>, Vec<_>) = points.iter().partition(|point| is_unshown(point));
+    let wrong: Vec<_> = rest.iter().filter(|point| !shows(point)).collect();
+    assert!(points.len() > 30 && unshown.len() == UNSHOWN.len() && wrong.is_empty(), "{wrong:#?}");
+}
+
 /// `| B001 | symptom | tests |` as id and tests.
 fn row(line: &str) -> Option<(&str, &str)> {
     let (id, rest) = line.strip_prefix("| ")?.split_once(" | ")?;

@@ -64,6 +64,7 @@ pub(super) const TRIES: &[Try] = &[
         "xattr-outside",
         "perl -e 'exit(0 > syscall(188, $ARGV[0], \"user.x\", \"y\", 1, 0))' $O/file",
     ),
+    allowed("read-outside", "cat $O/file"),
     // Keys.
     refused("read-key", "cat $H/.ssh/id"),
     mounts_only("list-keys", "test -n \"$(ls $H/.ssh)\""),
@@ -136,6 +137,7 @@ pub(super) const TRIES: &[Try] = &[
     ),
     allowed("metadata-inside", "chmod 755 $W/a && touch -d 2001-01-01 $W/a"),
     allowed("cache", "echo x >$H/cache/file"),
+    allowed("git-objects", "echo x >$W/.git/objects/probe && rm $W/.git/objects/probe"),
     mounts_only("git-config", "echo '# x' >>$W/.git/config"),
     mounts_only("git-config-command", "git -C $W config probe.x true"),
     mounts_only("git-hook", "echo x >$W/.git/hooks/pre-commit"),
