@@ -35,6 +35,10 @@ async fn a_server_is_a_program_that_no_project_names() {
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
         fs_err::write(path, project.to_string()).unwrap();
     }
+    let table = format!("[mcp.p]\ncommand = \"sh\"\nargs = [\"-c\", {touch:?}]\n");
+    for name in ["config.toml", ".bridle/config.toml", "bridle.toml"] {
+        scene.place.write(name, &table);
+    }
     let words = [format!("$({touch})"), format!("; {touch}"), "${HOME}".to_owned(), "*".to_owned()];
     let words = words.each_ref().map(String::as_str);
     let servers = json!([server(&scene, "s", &words)]);
