@@ -23,7 +23,11 @@ pub(crate) async fn call(
 ) -> Result<Value, ToolFailure> {
     let _in_use = server.in_use();
     let connection = connected(server, context).await?;
-    let asked = connection.ask(method, params).await;
+    let mut asked = connection.ask(method, params.clone()).await;
+    if asked.is_err() {
+        // It ended in this very moment and did not get the request. The next one may.
+        asked = connected(server, context).await?.ask(method, params).await;
+    }
     follow(server, asked.map_err(|why| not_sent(server, &why))?, context).await
 }
 

@@ -248,6 +248,11 @@ impl Connection {
         Ok(Asked::new(sent.await.map_err(unavailable)?, self.listener.clone()))
     }
 
+    /// Whether something can be said to the server.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.peer.is_transport_closed()
+    }
+
     /// Waits until nothing can be said to the server any more, whoever brings that about.
     ///
     /// # Cancel safety

@@ -51,7 +51,10 @@ impl Pages {
                     return Err(Unavailable::new(format!("it lists no {field}: {why}")));
                 }
             };
-            for item in page.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(items) = page.get_mut(field).and_then(Value::as_array_mut) else {
+                return Ok(pages.cut(format!("its list of {field} is none")));
+            };
+            for item in items {
                 bytes += item.to_string().len();
                 if pages.items.len() == MAX_ITEMS || bytes > MAX_BYTES {
                     return Ok(pages.cut(format!(

@@ -175,7 +175,9 @@ impl Server {
         loop {
             let state = states.borrow_and_update().clone();
             match state {
-                State::Ready { connection, .. } => return Ok(connection),
+                State::Ready { connection, .. } if connection.is_open() => return Ok(connection),
+                // Its end is about to be noticed.
+                State::Ready { .. } => {}
                 State::Closed => return Err(Unavailable::new("the session is being closed")),
                 State::Failed(why) | State::NeedsLogin(why) | State::Pausing(why) if woken => {
                     return Err(why);

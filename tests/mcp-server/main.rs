@@ -175,6 +175,7 @@ fn answer(wire: &Wire, modes: &'static [String], request: &Value) {
             );
         }
         "tools/list" if has(modes, "list-silent") => {}
+        "tools/list" if has(modes, "list-odd") => wire.reply(&id, json!({"tools": "x"})),
         "tools/list" => tools::list(wire, modes, &id, &request["params"]),
         "tools/call" => call(wire, &id, &request["params"]),
         "resources/list" if has(modes, "resources") => {

@@ -98,6 +98,15 @@ async fn lists_are_read_to_their_end_and_no_further() {
     }
 }
 
+/// What is no list is told as such, and not as a server without tools.
+#[tokio::test]
+async fn a_list_that_is_none_is_told() {
+    let mut it = Imported::new(Script::new(), &["list-odd"]).await;
+    it.say().await;
+    it.notice("its list of tools is none").await;
+    it.client.finish(&it.scene.place).await;
+}
+
 /// A flood of tools that are none is told by its first ones and by how many there are.
 #[tokio::test]
 async fn a_flood_of_bad_tools_is_counted() {
