@@ -207,7 +207,14 @@ async fn load_001_002_003_replay_is_whole_and_the_result_an_object() {
     let result = client.load(&scene.place, &session).await.ok();
     assert!(result.is_object(), "{result}");
     assert_eq!(client.trace().text(&session), "said");
-    client.finish(&scene.place).await;
+    // What follows the response is news of the session and nothing that was said.
+    client.request("session/list", json!({})).await.ok();
+    let trace = client.finish(&scene.place).await;
+    let said: Vec<&Value> = trace.from_agent().collect();
+    let end = said.iter().position(|message| message["result"]["modes"].is_object()).unwrap();
+    let late = said[end..].iter().filter_map(|message| message["params"]["update"].as_object());
+    let late: Vec<_> = late.map(|update| update["sessionUpdate"].clone()).collect();
+    assert_eq!(late, ["available_commands_update"], "{trace}");
 }
 
 #[tokio::test]

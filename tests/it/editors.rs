@@ -171,6 +171,7 @@ fn every_configuration_has_its_page_and_its_row() {
         assert!(names.contains(&page.as_str()), "{name} has no page");
         assert!(index.contains(&format!("]({page})")), "{page} has no row");
         assert!(text(&page).contains(&format!("]({name})")), "{page} does not show {name}");
+        assert!(include_str!("editors.rs").contains(&format!("{name}\"")), "no test of {name}");
     }
 }
 

@@ -49,6 +49,43 @@ fn every_window_of_a_turn_has_its_tests() {
     assert!(rows.len() > 20 && wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The table of what clients differ in has a row for each difference that the agent makes, with
+/// tests that exist; nothing else of the agent looks at what a client said of itself.
+#[test]
+fn every_difference_between_clients_has_its_tests() {
+    const TABLE: &str = "acp-server/src/acp/clients.rs";
+    let code = text(TABLE).unwrap();
+    let (_, fields) = code.split_once("struct ClientTraits {").unwrap();
+    let (fields, _) = fields.split_once("\n}").unwrap();
+    let fields = fields.lines().filter_map(|line| line.trim().strip_prefix("pub(super) "));
+    let fields: BTreeSet<&str> = fields.filter_map(|line| line.split(':').next()).collect();
+    let page = text("tests/README.md").unwrap();
+    let (_, table) = page.split_once("## What clients differ in").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap_or((table, ""));
+    let rows: Vec<Vec<&str>> =
+        table.lines().filter(|line| line.starts_with("| `")).map(quoted).collect();
+    let known: BTreeSet<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(fields, known, "the fields of {TABLE} and the rows of tests/README.md");
+    let functions = test_functions();
+    let last = |name: &str| name.rsplit("::").next().unwrap_or_default().to_owned();
+    for row in rows {
+        let tests: Vec<_> = row[1..].iter().filter(|name| name.contains("::")).collect();
+        assert!(tests.len() > 1, "{}: a test with it and one without", row[0]);
+        let missing = tests.iter().find(|name| !functions.contains(&last(name)));
+        assert_eq!(missing, None, "there is no such test");
+    }
+    for file in tracked().iter().filter(|file| file.path.starts_with("acp-server/src/acp")) {
+        let looks = file.text().unwrap_or_default();
+        let looks = looks.contains(".client_info") || looks.contains(".client_capabilities");
+        assert!(!looks || file.path == TABLE, "{} looks at the client itself", file.path);
+    }
+}
+
+/// What stands between backquotes.
+fn quoted(line: &str) -> Vec<&str> {
+    line.split('`').skip(1).step_by(2).collect()
+}
+
 /// What the page of the sandbox says that it is shown by.
 #[test]
 fn every_test_and_try_that_the_page_of_the_sandbox_names_exists() {

@@ -157,6 +157,25 @@ async fn a_reader_that_has_stopped_early_and_closes_is_left() {
     assert_eq!(scene.place.processes(), []);
 }
 
+/// A question that nobody ever answers holds up its own turn and nothing else, and goes with its
+/// session.
+#[tokio::test]
+async fn a_question_without_an_answer_holds_up_nobody_else() {
+    let asks =
+        Answer::new().tool_call("shell", json!({"command": "touch asked", "unconfined": true}));
+    let scene = Scene::new(Script::new().rule("ask", [asks])).await;
+    let (mut client, silent) = scene.session().await;
+    client.set_permission(Permission::Hold);
+    let turn = client.begin_prompt(&silent, "ask").await;
+    client.question().await;
+    let other = client.new_session(&scene.place).await;
+    assert_eq!(client.prompt(&other, "hi").await.stop_reason(), "end_turn");
+    client.request("session/close", json!({"sessionId": silent})).await.ok();
+    assert_eq!(client.reply(&turn).await.stop_reason(), "cancelled");
+    client.finish(&scene.place).await;
+    assert!(!scene.place.workspace().join("asked").exists());
+}
+
 /// Whatever is open when the input ends is given up, and the next process finds all sessions.
 #[tokio::test]
 async fn the_input_may_end_behind_any_message() {

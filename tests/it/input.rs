@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bridle_model_server::{Answer, Script};
-use bridle_tests::{Client, Place};
+use bridle_model_server::{Answer, Gate, Script};
+use bridle_tests::{Client, Place, Trace};
 use serde_json::{Value, json};
 
-use crate::scene::Scene;
+use crate::scene::{Scene, reached};
 
 /// Sends `bytes`, then a valid request, and returns what the agent said in between.
 async fn answers_to(client: &mut Client, bytes: &[u8]) -> Vec<Value> {
@@ -69,6 +69,38 @@ async fn ids_come_back_exactly_as_they_were_sent() {
         client.reply(&id).await.ok();
     }
     client.finish(&place).await;
+}
+
+/// An id that JSON-RPC does not know has no answer of its own; one that is still open belongs to
+/// the request that came first.
+#[tokio::test]
+async fn odd_ids_and_an_id_that_is_still_open_are_refused() {
+    let gate = Gate::new();
+    let held = Answer::new().text_in(2, "half of it").hold_after(1, &gate);
+    let scene = Scene::new(Script::new().reply(held)).await;
+    let (mut client, session) = scene.session().await;
+    for id in ["1.5", "1e3", "true", "[1]", "{}", "12345678901234567890123"] {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/list\"}}\n");
+        let said = answers_to(&mut client, line.as_bytes()).await;
+        assert_eq!(said.len(), 1, "{id}: {said:?}");
+        assert_eq!(said[0]["id"], Value::Null, "{id}");
+        assert_eq!(said[0]["error"]["code"], -32600, "{id}");
+    }
+    let turn = client.begin_prompt(&session, "go").await;
+    reached(&gate).await;
+    let again = json!({"jsonrpc": "2.0", "id": turn, "method": "session/list", "params": {}});
+    client.send_raw(format!("{again}\n").as_bytes()).await;
+    assert_eq!(client.reply(&turn).await.code(), -32600);
+    gate.open();
+    let ended = |trace: &Trace| {
+        let mut answers = trace.from_agent().filter(|message| message["id"] == turn);
+        answers.find_map(|message| message.get("result").cloned())
+    };
+    assert_eq!(client.wait_for("the end", ended).await["stopReason"], "end_turn");
+    // Two answers with one id are what the client asked for, and no rule of a trace.
+    client.close_stdin().await;
+    assert!(client.wait().await.0.success());
+    assert_eq!(scene.place.processes(), []);
 }
 
 #[tokio::test]
@@ -152,24 +184,30 @@ async fn a_line_of_50_mb_is_refused_and_the_next_one_served() {
     let mut line = b"{\"jsonrpc\":\"2.0\",\"method\":\"".to_vec();
     line.resize(50 << 20, b'x');
     line.extend_from_slice(b"\"}\n");
-    client.send_raw(&line).await;
-    client.request("session/list", json!({})).await.ok();
+    let said = answers_to(&mut client, &line).await;
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0]["error"]["data"]["kind"], "too-long", "{said:?}");
     client.finish(&place).await;
 }
 
-/// Lines behind an unanswered initialize are held, not refused.
+/// Lines behind an unanswered initialize are held, not refused; a prompt may follow as soon as the
+/// id is known, before anything else of the session has been told.
 #[tokio::test]
 async fn new_may_follow_initialize_in_the_same_write() {
-    let place = Place::new();
-    let client = Client::start(&place.launch(["acp"]));
+    let scene = Scene::new(Script::new().reply(Answer::new().text("said"))).await;
+    let place = &scene.place;
+    let mut client = Client::start(&place.acp(&scene.model.url()));
     let first = json!({"jsonrpc": "2.0", "id": "i", "method": "initialize",
         "params": {"protocolVersion": 1}});
     let second = json!({"jsonrpc": "2.0", "id": "n", "method": "session/new",
         "params": {"cwd": place.workspace(), "mcpServers": []}});
     client.send_raw(format!("{first}\n{second}\n").as_bytes()).await;
     client.reply(&json!("i")).await.ok();
-    client.reply(&json!("n")).await.ok();
-    client.finish(&place).await;
+    let result = client.reply(&json!("n")).await.ok();
+    let session = result["sessionId"].as_str().unwrap();
+    assert_eq!(client.prompt(session, "hi").await.stop_reason(), "end_turn");
+    let trace = client.finish(place).await;
+    assert_eq!(trace.text(session), "said");
 }
 
 #[tokio::test]
@@ -227,7 +265,9 @@ async fn unknown_parts_of_a_request_are_replaced_and_reported() {
     assert_eq!(client.request("session/prompt", params).await.stop_reason(), "end_turn");
     let trace = client.finish(&scene.place).await;
     let shown = serde_json::to_string(&trace.updates(&session)).unwrap();
-    for name in ["bird-server", "known-server"] {
+    for name in ["bird-server", "known-server", "additionalDirectories"] {
         assert!(shown.contains(name), "{name} is not named in {shown}");
     }
+    let sent = scene.requests().pop().unwrap()["messages"].to_string();
+    assert!(sent.contains("hologram") && sent.contains("hello"), "the model knows: {sent}");
 }

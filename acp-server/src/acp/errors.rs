@@ -184,6 +184,12 @@ pub(super) fn store(failure: &StoreError) -> Error {
     }
 }
 
+/// A session that another session has delegated work to; that one speaks for it.
+pub(super) fn of_a_subagent() -> Error {
+    let message = "This is the session of a subagent; open the session that it works for";
+    error(ErrorCode::INVALID_PARAMS, "subagent", message)
+}
+
 /// A session that belongs to the folder `home`, wanted in another one.
 pub(super) fn other_folder(asked: &Path, home: &Path) -> Error {
     let (asked, home) = (asked.to_string_lossy(), home.to_string_lossy());

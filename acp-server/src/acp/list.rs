@@ -25,12 +25,15 @@ const TITLE_LIMIT: usize = 200;
 /// One page of a listing. Blocks on the disk, for the folder's canonical name.
 ///
 /// # Errors
-/// When the cursor was not made here.
+/// When the cursor was not made here, and when the folder is relative: no one could say to what.
 pub(super) fn page(
     listing: Listing,
     cwd: Option<PathBuf>,
     cursor: Option<&str>,
 ) -> Result<ListSessionsResponse, Error> {
+    if cwd.as_deref().is_some_and(Path::is_relative) {
+        return Err(errors::invalid_params("session/list: `cwd` must be an absolute path"));
+    }
     let after = match cursor {
         None => None,
         Some(cursor) => Some(read_cursor(cursor).ok_or_else(|| {
@@ -48,7 +51,10 @@ pub(super) fn page(
             row.header.cwd == *asked || Some(&row.header.cwd) == canonical.as_ref()
         }
     };
-    let mut rows: Vec<SessionRow> = listing.sessions.into_iter().filter(here).collect();
+    // A subagent's session is part of that of its person, and cannot be opened.
+    let is_own = |row: &SessionRow| row.header.delegation_depth == 0;
+    let rows = listing.sessions.into_iter().filter(|row| is_own(row) && here(row));
+    let mut rows: Vec<SessionRow> = rows.collect();
     rows.sort_by_cached_key(|row| Reverse(key(row)));
     rows.retain(|row| after.as_ref().is_none_or(|after| key(row) < *after));
     let more = rows.len() > PAGE;
@@ -145,6 +151,10 @@ mod tests {
         let count = |cwd: &str| page(listing(10), Some(cwd.into()), None).unwrap().sessions.len();
         assert_eq!(count("/odd"), 5);
         assert_eq!(count("/none"), 0);
+        for cwd in ["", ".", "odd", "../odd", "~"] {
+            let error = page(listing(10), Some(cwd.into()), None).unwrap_err();
+            assert_eq!(i32::from(error.code), -32602, "{cwd}");
+        }
         for cursor in ["", "abc", "MTox", "!!"] {
             let error = page(listing(10), None, Some(cursor)).unwrap_err();
             assert_eq!(i32::from(error.code), -32602);

@@ -76,9 +76,11 @@ impl Asked {
             return Err(errors::invalid_params(&reason));
         }
         let mut notes = Vec::new();
-        let meta = |key: &str| meta.and_then(|meta| meta.get(key)).filter(|value| !value.is_null());
+        // Null is how some languages write what is absent.
+        let is_there = |value: &&Value| !value.is_null();
+        let meta = |key: &str| meta.and_then(|meta| meta.get(key)).filter(is_there);
         let options = meta("claudeCode").and_then(|other| other.get("options"));
-        let option = |name: &str| options.and_then(|options| options.get(name));
+        let option = |name: &str| options.and_then(|options| options.get(name)).filter(is_there);
         let model = option("model").or_else(|| meta("model")).and_then(Value::as_str);
         let system_prompt = match (prompt, meta("systemPrompt")) {
             (Some(prompt), _) => Some(of_wire(prompt)?),

@@ -7,7 +7,7 @@ use agent_client_protocol::Error;
 use agent_client_protocol::v1::schema::{ForkSessionRequest, LoadSessionRequest};
 use bridle_session::{Seq, SessionId};
 
-use super::live::{Live, Opening, Stored, blocking, folders, same_folder, set_up};
+use super::live::{Live, Opening, Stored, blocking, folders, may_open, set_up};
 use crate::acp::errors;
 use crate::acp::handlers::Server;
 use crate::acp::link::Link;
@@ -35,7 +35,7 @@ impl Live {
         let app = Arc::clone(&server.app);
         let stored = blocking(move || {
             let parent = app.store().read(&id).map_err(|failure| errors::store(&failure))?.session;
-            same_folder(&request.cwd, &parent.header().cwd)?;
+            may_open(&request.cwd, parent.header())?;
             let last = parent.len().0.checked_sub(1).map(Seq);
             let last = last.ok_or_else(|| {
                 errors::invalid_params("session/fork: nothing has happened in this session yet")

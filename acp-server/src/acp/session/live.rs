@@ -121,7 +121,7 @@ impl Live {
         let (Opened { writer, session, recovery }, header) = blocking(move || {
             let store = app.store();
             let header = store.tail(&stored, 0).map_err(|failure| errors::store(&failure))?.header;
-            same_folder(&cwd, &header.cwd)?;
+            may_open(&cwd, &header)?;
             let directories = folders(&asked.directories)?;
             let opened = store.open(&stored).map_err(|failure| errors::store(&failure))?;
             Ok((opened, Arc::new(asked.over(&header, directories))))
@@ -364,9 +364,17 @@ pub(in crate::acp) async fn blocking<T: Send + 'static>(
     })
 }
 
+/// Whether a client may open a stored session, or a fork of it, with this `cwd`.
+pub(super) fn may_open(asked: &Path, stored: &Header) -> Result<(), Error> {
+    match stored.delegation_depth {
+        0 => same_folder(asked, &stored.cwd),
+        _ => Err(errors::of_a_subagent()),
+    }
+}
+
 /// A session belongs to its folder: in another one its paths and permissions would mean something
 /// else.
-pub(super) fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
+fn same_folder(asked: &Path, home: &Path) -> Result<(), Error> {
     if !asked.is_absolute() {
         return Err(errors::invalid_params("cwd: the path must be absolute"));
     }

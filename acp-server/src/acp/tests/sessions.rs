@@ -1,9 +1,13 @@
 //! Sessions: creating, loading, listing, closing, and what they are set to.
 
+use std::sync::Arc;
+
 use bridle_model_server::{Answer, Gate, Script};
+use bridle_session::{Header, Seq, SessionId};
 use serde_json::{Value, json};
 
-use super::client::{Place, TestClient, model};
+use super::client::{Frozen, Place, TestClient, model};
+use crate::composition::fork_header;
 
 #[tokio::test]
 async fn a_session_is_replayed_before_the_answer_and_goes_on() {
@@ -179,14 +183,42 @@ async fn a_session_that_is_open_elsewhere_is_refused_with_a_reason() {
     let (mut client, session) = TestClient::with_session(&place, &model).await;
     let prompt = client.prompt(&session, "words").await;
     client.stop(prompt).await;
-    let mut other = TestClient::ready(&place, Some(&model)).await;
+    // The holder never lets go and no time passes, so that nothing of this has waited.
+    let mut other = TestClient::connect_at(Arc::new(Frozen), &place, Some(&model)).await;
+    other.initialize().await;
     let params = json!({"sessionId": session, "cwd": place.workspace(), "mcpServers": []});
-    let answer = other.call("session/load", params).await;
-    assert_eq!(answer["error"]["data"]["kind"], "locked", "{answer}");
-    assert_eq!(answer["error"]["data"]["pid"], std::process::id(), "{answer}");
-    let deleted = other.call("session/delete", json!({"sessionId": session})).await;
-    assert_eq!(deleted["error"]["data"]["kind"], "locked", "{deleted}");
+    for method in ["session/load", "session/resume", "session/delete"] {
+        let error = other.call(method, params.clone()).await["error"].clone();
+        assert_eq!(error["data"]["kind"], "locked", "{method}: {error}");
+        assert_eq!(error["data"]["pid"], std::process::id(), "{method}: {error}");
+    }
     other.leave().await;
+    client.leave().await;
+}
+
+/// What another session has delegated is that session's own: a client neither sees nor opens it.
+#[tokio::test]
+async fn the_session_of_a_subagent_is_no_clients() {
+    let model = model(Script::new()).await;
+    let place = Place::new();
+    let (mut client, session) = TestClient::with_session(&place, &model).await;
+    let prompt = client.prompt(&session, "words").await;
+    client.stop(prompt).await;
+    let store = client.server.app.store();
+    let parent = store.read(&SessionId::new(session.as_str())).unwrap().session;
+    let last = Seq(parent.len().0 - 1);
+    let header = Header { delegation_depth: 1, ..fork_header(parent.header(), last) };
+    let child = parent.fork(header, last).unwrap();
+    store.seed(&child).unwrap().flush().await.unwrap();
+    let id = child.header().id.as_str();
+    for method in ["session/load", "session/resume", "session/fork"] {
+        let params = json!({"sessionId": id, "cwd": place.workspace(), "mcpServers": []});
+        let error = client.call(method, params).await["error"].clone();
+        assert_eq!(error["data"]["kind"], "subagent", "{method}: {error}");
+    }
+    let listed = client.call("session/list", json!({})).await["result"]["sessions"].clone();
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|row| &row["sessionId"]).collect();
+    assert_eq!(ids, [&json!(session)]);
     client.leave().await;
 }
 

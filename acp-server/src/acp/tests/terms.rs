@@ -210,7 +210,9 @@ async fn the_options_of_acpx_hold_and_last() {
 
     // Without them the model has every tool that can be named.
     let mut client = TestClient::ready(&place, Some(&model)).await;
-    let session = session_with(&mut client, &place, json!({"_meta": {"model": "nobody"}})).await;
+    let none = json!({"model": null, "allowedTools": null, "maxTurns": null});
+    let none = json!({"_meta": {"model": "nobody", "claudeCode": {"options": none}}});
+    let session = session_with(&mut client, &place, none).await;
     let prompt = client.prompt(&session, "go").await;
     model.wait_for_requests(7).await;
     client.cancel(&session).await;
