@@ -161,9 +161,9 @@ async fn a_reader_that_has_stopped_early_and_closes_is_left() {
 /// session.
 #[tokio::test]
 async fn a_question_without_an_answer_holds_up_nobody_else() {
-    let asks =
-        Answer::new().tool_call("shell", json!({"command": "touch asked", "unconfined": true}));
-    let scene = Scene::new(Script::new().rule("ask", [asks])).await;
+    let asks = Answer::new()
+        .tool_call("shell", json!({"command": "touch asked", "needs": ["unconfined"]}));
+    let scene = Scene::new(Script::new().reply(asks)).await;
     let (mut client, silent) = scene.session().await;
     client.set_permission(Permission::Hold);
     let turn = client.begin_prompt(&silent, "ask").await;

@@ -79,6 +79,8 @@ async fn odd_ids_and_an_id_that_is_still_open_are_refused() {
     let held = Answer::new().text_in(2, "half of it").hold_after(1, &gate);
     let scene = Scene::new(Script::new().reply(held)).await;
     let (mut client, session) = scene.session().await;
+    let told = |trace: &Trace| trace.updates_of(&session, "available_commands_update").pop();
+    client.wait_for("the commands", told).await;
     for id in ["1.5", "1e3", "true", "[1]", "{}", "12345678901234567890123"] {
         let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/list\"}}\n");
         let said = answers_to(&mut client, line.as_bytes()).await;
