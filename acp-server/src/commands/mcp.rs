@@ -92,7 +92,8 @@ async fn list(app: &App) -> anyhow::Result<Exit> {
         let (name, reach) = (&server.name, server.reach.to_string());
         let off = if *enabled { "" } else { "  (off)" };
         writeln!(out, "{}  {}{off}", visible(name), visible(&reach))?;
-        if let Some(fault) = path.as_ref().and_then(|path| misconfigured(server, path)) {
+        let judged = path.as_ref().filter(|_| *enabled);
+        if let Some(fault) = judged.and_then(|path| misconfigured(server, path)) {
             exit = Exit::Failed;
             writeln!(out, "      {}", visible(&fault))?;
         }

@@ -156,6 +156,7 @@ async fn servers_are_listed_tested_and_read() {
         table(&scene, "good", &["resources", "bad-tools"], "deny = [\"fail\"]"),
         table(&scene, "gone", &["exit"], ""),
         table(&scene, "off", &[], "enabled = false"),
+        "[mcp.old]\ncommand = \"/no/such/program\"\nenabled = false\n".to_owned(),
         "[permissions]\nallow = [\"tool mcp__good__ecko\", \"tool mcp__good__e*\"]\n".to_owned(),
     ];
     configure(&scene, &tables.concat());
@@ -164,6 +165,10 @@ async fn servers_are_listed_tested_and_read() {
     let lines: Vec<_> = listed.out.lines().collect();
     assert!(lines[0].starts_with("gone  /") && lines[1].starts_with("good  /"), "{lines:?}");
     assert!(lines[2].ends_with("(off)"), "{lines:?}");
+    assert!(
+        lines[3].starts_with("old") && lines.len() == 4,
+        "of what is off none is missed: {lines:?}"
+    );
 
     let tested = mcp(&scene, &["test", "--tools"]).await;
     assert_eq!(tested.code, 1);
