@@ -326,9 +326,7 @@ impl PlannedTyping {
                 }
             }),
         }
-        let instead = (exit_code != Some(0))
-            .then(|| report::wider(shell.confinement, OPEN_ANOTHER))
-            .flatten();
+        let instead = report::wider(exit_code, shell.confinement, OPEN_ANOTHER);
         end.extend(report::refused(&shell.denials(), instead));
         let output = shell.unread();
         let facts = Facts {

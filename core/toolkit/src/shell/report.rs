@@ -170,8 +170,7 @@ pub(crate) fn end(
 
 /// What stood in a command's way, in words that say what would help.
 pub(crate) fn refusals(finished: &Finished, granted: Confinement) -> Vec<String> {
-    // What succeeded all the same is not worth asking a person for.
-    let instead = (finished.exit_code != Some(0)).then(|| wider(granted, "call again")).flatten();
+    let instead = wider(finished.exit_code, granted, "call again");
     let mut facts = refused(denied(&finished.denied), instead);
     if finished.denied == Verdict::Suspected {
         facts.push(
@@ -204,10 +203,10 @@ fn named<'a>(paths: impl ExactSizeIterator<Item = &'a PathBuf>) -> Vec<String> {
     named
 }
 
-/// What may have more than was `granted`. Where a command may change nothing, no question is asked
-/// that could widen it.
-pub(crate) fn wider(granted: Confinement, instead: &str) -> Option<&str> {
-    (granted > Confinement::ReadOnly).then_some(instead)
+/// What may have more than was `granted`, where that is worth it: what succeeded all the same is not
+/// worth asking a person for, and where a command may change nothing nobody would be asked.
+pub(crate) fn wider(exit_code: Option<i32>, granted: Confinement, instead: &str) -> Option<&str> {
+    (exit_code != Some(0) && granted > Confinement::ReadOnly).then_some(instead)
 }
 
 /// What a sandbox refused; `instead` may have it, where it is worth it.
