@@ -271,6 +271,12 @@ async fn keys_are_out_of_reach() {
         let (mut client, session) = in_mode(&scene, mode, launch).await;
         let told = run(&scene, &mut client, &session).await;
         assert_eq!(told.contains("the private key"), reads, "{mode} {path}: {told}");
+        // To the command it looks as if there were none, so the model is told beforehand.
+        let request = scene.requests().pop().unwrap()["messages"].to_string();
+        let keys = fs_err::canonicalize(home.path()).unwrap().join(".ssh");
+        let masked = request.split("they see nothing of what is in ").nth(1).unwrap_or_default();
+        let masked = masked.split("\\n").next().unwrap_or_default();
+        assert_eq!(masked.contains(keys.to_str().unwrap()), !reads, "{mode}: {request}");
         client.finish(&scene.place).await;
     }
 }
@@ -298,6 +304,14 @@ async fn keys_in_a_workspace_are_asked_for() {
         assert!(told.contains(found), "{told}");
         assert_eq!(questions(&client).len(), asked);
     }
+    let key = fs_err::canonicalize(scene.place.workspace()).unwrap().join(".ssh/id");
+    let why =
+        format!("reads what is kept from commands, keys or Bridle's own files: {}", key.display());
+    assert!(questions(&client)[0].starts_with(&why), "{:?}", questions(&client));
+    client.prompt(&session, "see @.ssh/id").await.ok();
+    let asked = scene.requests().pop().unwrap()["messages"].to_string();
+    let why = "@.ssh/id was not read: it is, or leads, where keys or Bridle's own files are";
+    assert!(asked.contains(why), "{asked}");
     client.finish(&scene.place).await;
 }
 

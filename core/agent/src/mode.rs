@@ -131,6 +131,10 @@ impl Mode {
             (_, Access::ReadOutside(path)) => {
                 ask(format!("reads outside the workspace: {}", path.display()))
             }
+            (_, Access::ReadMasked(path)) => ask(format!(
+                "reads what is kept from commands, keys or Bridle's own files: {}",
+                path.display()
+            )),
             (Self::ReadOnly | Self::Plan, Access::WriteInside(_) | Access::WriteOutside(_)) => {
                 self.deny("files may not be changed")
             }
@@ -268,6 +272,7 @@ mod tests {
         for (access, letters) in [
             (Access::ReadInside(place.clone()), "aaaaa"),
             (Access::ReadOutside(place.clone()), "????a"),
+            (Access::ReadMasked(place.clone()), "????a"),
             (Access::WriteInside(place.clone()), "dd?aa"),
             (Access::WriteOutside(place), "dd??a"),
             (run(false, false, Full), "aa?aa"),

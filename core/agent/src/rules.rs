@@ -185,7 +185,10 @@ impl Rule {
     fn is_about(&self, tool: &str, access: &Access, searches: bool) -> bool {
         let allows = self.effect == Effect::Allow;
         match (&self.target, access) {
-            (Target::Read(pattern), Access::ReadInside(path) | Access::ReadOutside(path)) => {
+            (
+                Target::Read(pattern),
+                Access::ReadInside(path) | Access::ReadOutside(path) | Access::ReadMasked(path),
+            ) => {
                 pattern.matches(path, allows) || (searches && !allows && pattern.may_be_below(path))
             }
             // A change shows what was there before.

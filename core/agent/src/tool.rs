@@ -218,6 +218,8 @@ pub enum Access {
     ReadInside(PathBuf),
     /// Reads outside them.
     ReadOutside(PathBuf),
+    /// Reads what is kept from commands, wherever it lies: keys, or Bridle's own files.
+    ReadMasked(PathBuf),
     /// Writes inside them.
     WriteInside(PathBuf),
     /// Writes outside them.

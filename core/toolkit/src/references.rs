@@ -28,7 +28,7 @@ use crate::contexts::wrap;
 use crate::file_tool::{FileArguments as _, FileWorld};
 use crate::list::ListArguments;
 use crate::read::ReadArguments;
-use crate::target::Target;
+use crate::target::{Target, why_outside};
 use mention::{Lines, Mention, Place, mentions};
 
 /// The most references of one prompt that are read.
@@ -202,10 +202,9 @@ impl Lookup {
     fn place(&self, place: &Place) -> Result<Found, String> {
         let real = match self.world.roots.resolve(&place.path) {
             Ok(Placement::Inside(real)) => real,
-            Ok(Placement::Outside(_)) => {
-                return Err(
-                    "it lies, or leads, outside the workspace; `read` asks for it".to_owned()
-                );
+            Ok(Placement::Outside(real)) => {
+                let why = why_outside(&self.world.roots, &real);
+                return Err(format!("{why}; `read` asks for it"));
             }
             Err(error) => return Err(error.to_string()),
         };

@@ -131,6 +131,8 @@ impl Target {
         let roots = self.roots();
         if self.inside || roots.is_result(&self.path) || roots.is_readable(&self.path) {
             vec![Access::ReadInside(self.path.clone())]
+        } else if roots.is_excluded(&self.path) {
+            vec![Access::ReadMasked(self.path.clone())]
         } else {
             vec![Access::ReadOutside(self.path.clone())]
         }
@@ -356,6 +358,14 @@ impl<V> FileCall<V> for DoomedCall {
 /// the title alone.
 pub(crate) fn locations(path: &Path, line: Option<u32>) -> Vec<Location> {
     path.to_str().map(|_| Location { path: path.to_owned(), line }).into_iter().collect()
+}
+
+/// Why a resolved path outside the roots is not one of theirs.
+pub(crate) fn why_outside(roots: &Roots, resolved: &Path) -> &'static str {
+    match roots.is_excluded(resolved) {
+        true => "it is, or leads, where keys or Bridle's own files are",
+        false => "it lies, or leads, outside the workspace",
+    }
 }
 
 /// A path relative to the working directory, or absolute elsewhere.

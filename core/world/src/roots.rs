@@ -170,6 +170,11 @@ impl Roots {
         &self.excluded
     }
 
+    /// Whether a resolved path lies at or below a folder that was taken out of the roots.
+    pub fn is_excluded(&self, resolved: &Path) -> bool {
+        self.excluded.iter().any(|folder| resolved.starts_with(folder))
+    }
+
     /// Resolves the path as a model or client wrote it: absolute, or relative to the working
     /// directory. The last parts need not exist. Names with what cannot be seen are written as
     /// [`crate::name_text`] shows them. Blocks on the file system.
@@ -191,8 +196,8 @@ impl Roots {
 
     /// Judges a path that is already resolved.
     pub fn place(&self, resolved: PathBuf) -> Placement {
-        let inside = self.all().any(|root| resolved.starts_with(root))
-            && !self.excluded.iter().any(|folder| resolved.starts_with(folder));
+        let inside =
+            self.all().any(|root| resolved.starts_with(root)) && !self.is_excluded(&resolved);
         if inside { Placement::Inside(resolved) } else { Placement::Outside(resolved) }
     }
 

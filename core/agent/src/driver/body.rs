@@ -224,7 +224,7 @@ impl Watch {
 
 /// Whether a body may change something or reach outside.
 fn has_effect(access: &Access) -> bool {
-    !matches!(access, Access::ReadInside(_) | Access::ReadOutside(_))
+    !matches!(access, Access::ReadInside(_) | Access::ReadOutside(_) | Access::ReadMasked(_))
 }
 
 /// A failure, and what the model reads of it.

@@ -47,17 +47,30 @@ impl Environment {
         text.push_str(&format!("Git repository: {}\n", self.repository()));
         text.push_str(&format!("Permission mode: {}\n", mode.id()));
         let tier = self.git.as_ref().and_then(|git| git.processes().known_tier());
-        text.push_str(match tier {
-            Some(Tier::Full) => "Sandbox of commands: full\n",
-            Some(Tier::Landlock) => "Sandbox of commands: partial\n",
-            Some(Tier::None) => "Sandbox of commands: none\n",
-            None => "",
+        text.push_str(&match tier {
+            Some(Tier::Full) => {
+                format!("Sandbox of commands: full{}\n", self.masked(mode, "see nothing of"))
+            }
+            Some(Tier::Landlock) => {
+                format!("Sandbox of commands: partial{}\n", self.masked(mode, "may not read"))
+            }
+            Some(Tier::None) => "Sandbox of commands: none\n".to_owned(),
+            None => String::new(),
         });
         text.push_str(&format!("Platform: {} {}\n", std::env::consts::OS, std::env::consts::ARCH));
         if let Ok(now) = jiff::Timestamp::try_from(self.clock.now()) {
             text.push_str(&format!("Date (UTC): {}\n", now.strftime("%F")));
         }
         text
+    }
+
+    /// What commands have to do without, told here because to them it looks as if it were not there.
+    fn masked(&self, mode: Mode, how: &str) -> String {
+        let excluded: Vec<_> = self.world.roots.excluded().iter().map(|it| path_text(it)).collect();
+        match excluded.is_empty() || mode == Mode::FullAccess {
+            true => String::new(),
+            false => format!("; they {how} what is in {}", excluded.join(", ")),
+        }
     }
 
     fn repository(&self) -> String {

@@ -11,6 +11,7 @@ use bridle_world::{Placement, path_text};
 use super::super::signature::Signature;
 use crate::file_tool::FileWorld;
 use crate::read_rules::ReadRules;
+use crate::target::why_outside;
 
 /// Larger files (bytes) are not read at all.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
@@ -45,8 +46,8 @@ impl Reader {
         fs_err::symlink_metadata(path).ok()?;
         let real = match world.roots.resolve(&path_text(path)) {
             Ok(Placement::Inside(real)) => real,
-            Ok(Placement::Outside(_)) => {
-                return Some(Err("it lies, or leads, outside the workspace".to_owned()));
+            Ok(Placement::Outside(real)) => {
+                return Some(Err(why_outside(&world.roots, &real).to_owned()));
             }
             Err(error) => return Some(Err(error.to_string())),
         };
