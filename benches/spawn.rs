@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bridle_world::process::{CommandSpec, Environment, Processes, ServerSpec};
-use bridle_world::sandbox::{Access, Network, Policy, Protected, Tier};
+use bridle_world::sandbox::{Access, DEFAULT_PROCESSES, Network, Policy, Protected, Tier};
 use tokio_util::sync::CancellationToken;
 
 use crate::figures::{median, millis, say};
@@ -193,6 +193,7 @@ fn policy(processes: &Processes, base: &Path) -> Policy {
         masked: Vec::new(),
         temporary: Some(base.join("tmp")),
         network: Network::Off,
+        processes: DEFAULT_PROCESSES,
         records: base.join("records"),
     }
 }

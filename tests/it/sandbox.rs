@@ -292,7 +292,7 @@ async fn keys_in_a_workspace_are_asked_for() {
     let script = calls.into_iter().fold(Script::new(), |script, (tool, arguments)| {
         script.reply(Answer::new().tool_call(tool, arguments)).reply(Answer::new().text("done"))
     });
-    let scene = Scene::new(script).await;
+    let scene = Scene::new(script.reply(Answer::new().text("done"))).await;
     scene.place.write(".ssh/id", "the private key\n");
     scene.place.write("notes", "private notes\n");
     let launch = launch(&scene).env("HOME", scene.place.workspace());
@@ -502,4 +502,120 @@ async fn nothing_is_left_in_the_workspace_when_everything_is_killed() {
     let names = fs_err::read_dir(scene.place.workspace()).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, [mark]);
+}
+
+/// What is in the workspace.
+fn names(scene: &Scene) -> Vec<std::ffi::OsString> {
+    let names = fs_err::read_dir(scene.place.workspace()).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+/// Also of a command of which nobody is left who could say how it went, and while the agent goes on: what
+/// was held absent is gone when the call is over.
+#[tokio::test]
+async fn nothing_is_left_in_the_workspace_when_those_are_killed_who_would_tidy_up() {
+    // The supervisor, its guard, both, and the launcher with them. Each is followed by the command itself,
+    // which goes on where one of the two is left.
+    for killed in [
+        &["supervisor"][..],
+        &["guard"],
+        &["guard", "supervisor"],
+        &["launcher", "guard", "supervisor"],
+    ] {
+        let scene = Scene::new(commands([
+            json!({"command": "touch started; exec sleep 86400"}),
+            json!({"command": "echo went on"}),
+        ]))
+        .await;
+        let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+        let turn = client.begin_prompt(&session, "go").await;
+        scene.place.appears("started").await;
+        assert!(scene.place.workspace().join(".vscode").is_dir(), "it is held absent");
+        let tree = descendants(client.pid());
+        let parent = |pid: u32| tree.iter().find(|one| one.pid == pid).unwrap().parent;
+        let command = tree.iter().find(|one| one.command == "sleep 86400").unwrap().pid;
+        let supervisor = parent(command);
+        let guard = parent(supervisor);
+        let launcher = parent(guard);
+        assert_eq!(parent(launcher), client.pid());
+        let number = |name: &str| match name {
+            "supervisor" => supervisor,
+            "guard" => guard,
+            _ => launcher,
+        };
+        let all = killed.iter().map(|name| number(name)).chain([command]);
+        for pid in all {
+            // The last may be gone with the first.
+            kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).ok();
+        }
+        client.reply(&turn).await.ok();
+        assert_eq!(names(&scene), ["started"], "{killed:?} {}", scene.last_results());
+        assert!(run(&scene, &mut client, &session).await.contains("went on"), "{killed:?}");
+        client.finish(&scene.place).await;
+        assert_eq!(names(&scene), ["started"], "{killed:?}");
+    }
+}
+
+/// When the agent alone is killed, its commands end and what was held absent goes, without a next start.
+#[tokio::test]
+async fn nothing_is_left_in_the_workspace_when_the_agent_is_killed() {
+    let scene = Scene::new(commands([json!({"command": "touch started; exec sleep 86400"})])).await;
+    let (mut client, session) = in_mode(&scene, "auto", launch(&scene)).await;
+    client.begin_prompt(&session, "go").await;
+    scene.place.appears("started").await;
+    assert!(scene.place.workspace().join(".vscode").is_dir(), "it is held absent");
+    let tree = descendants(client.pid());
+    client.signal(Signal::KILL);
+    client.wait().await;
+    tokio::task::spawn_blocking(move || {
+        assert!(tree.iter().all(|process| wait_until_gone(process, DEADLINE)));
+    })
+    .await
+    .unwrap();
+    assert_eq!(names(&scene), ["started"]);
+}
+
+/// How many processes a command may have at once is the user's to say, and what that stops reads as such.
+#[tokio::test]
+async fn a_command_has_as_many_processes_as_the_configuration_says() {
+    // Far more than it may have, and no more: this ends by itself.
+    let script = "import os, time
+mine, ends = os.pipe()
+for count in range(400):
+    try: child = os.fork()
+    except OSError as error: print('refused:', os.strerror(error.errno), flush=True); break
+    if child == 0: os.close(ends); os.read(mine, 1); os._exit(0)
+os.read(mine, 1)";
+    let scene = Scene::new(commands([
+        json!({"command": format!("exec python3 -c \"{script}\""), "timeout_s": 2}),
+    ]))
+    .await;
+    let config = "mode = \"auto\"\n[sandbox]\nmax_processes = 64\n";
+    scene.place.configure("config.toml", config);
+    let (mut client, session) = Client::in_session(&scene.place, &launch(&scene)).await;
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("refused: Resource temporarily unavailable"), "{told}");
+    assert!(told.contains("as many processes and threads at once as a command may have"), "{told}");
+    assert!(!told.contains("sandbox"), "{told}");
+    let trace = client.finish(&scene.place).await;
+    let calls = trace.tool_calls(&session);
+    assert_eq!(calls[0]["rawOutput"]["process_limit_reached"], json!(true));
+    let said = scene.place.launch(["doctor"]).output().await.stdout;
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("at most about 64 processes and threads at once"), "{said}");
+}
+
+/// Where nothing can limit them, `doctor` says that.
+#[tokio::test]
+async fn doctor_says_when_nothing_limits_how_many_processes_there_are() {
+    let scene = Scene::new(Script::new()).await;
+    scene.place.configure("config.toml", "[sandbox]\nat_most = \"landlock\"\n");
+    let said = scene.place.launch(["doctor"]).output().await.stdout;
+    let said = String::from_utf8(said).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    let expected =
+        if is_root { "nothing limits how many processes" } else { "at most about 4096 processes" };
+    assert!(said.contains(expected), "{said}");
 }

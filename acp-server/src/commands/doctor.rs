@@ -42,6 +42,7 @@ pub(super) async fn run(app: Arc<App>) -> anyhow::Result<Exit> {
     findings.extend(path.as_ref().map(search_path));
     findings.extend(path.iter().flat_map(|path| servers(&settings, path)));
     findings.extend(sandbox(&app).await);
+    findings.extend(processes_of_one(&app).await);
     findings.extend(language_servers(&app).await);
     app.close().await;
 
@@ -171,6 +172,22 @@ async fn sandbox(app: &App) -> Option<Finding> {
              them: {cause}"
         )),
     })
+}
+
+/// Whether anything keeps a command from starting processes without end.
+async fn processes_of_one(app: &App) -> Option<Finding> {
+    let processes = app.processes()?;
+    let sandbox = processes.sandbox().await;
+    let most = app.settings().sandbox.max_processes;
+    match sandbox.unlimited() {
+        _ if sandbox.tier() == Tier::None => None,
+        None => Some(Finding::Good(format!(
+            "a confined command has at most about {most} processes and threads at once"
+        ))),
+        Some(why) => Some(Finding::Note(format!(
+            "nothing limits how many processes a confined command starts: {why}"
+        ))),
+    }
 }
 
 /// Which language servers are on this machine, and whether they answer. Each is started in a folder where

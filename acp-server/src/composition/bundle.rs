@@ -50,6 +50,7 @@ pub(super) fn configured(row: Row, settings: &Settings, terms: &Terms, modes: &[
         "sandbox" => json!({
             "folder": settings.sandbox_folder(),
             "writable": settings.sandbox.writable,
+            "max_processes": settings.sandbox.max_processes,
         }),
         "skills" if settings.skills.enabled => settings.skills.row(),
         "skills" => return Row { disabled: true, ..row },

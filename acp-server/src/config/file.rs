@@ -43,6 +43,7 @@ pub(super) enum Setting {
     Fallback(String),
     CaFile(PathBuf),
     SandboxTier(Tier),
+    MaxProcesses(u32),
     /// A folder that commands may write besides the workspace.
     Writable(PathBuf),
     Compression(Compression),

@@ -9,7 +9,7 @@ use bridle_agent::{Effect, Mode, Rule, RulesConfig};
 use bridle_model::{Catalogue, CatalogueModel, Effort, HttpClient, ModelPatch};
 use bridle_session::Route;
 use bridle_store::Compression;
-use bridle_world::sandbox::Tier;
+use bridle_world::sandbox::{DEFAULT_PROCESSES, Tier};
 use serde_json::{Map, Value};
 
 use super::endpoint::Endpoint;
@@ -93,6 +93,7 @@ struct Winners {
     terminal: Option<(bool, Source)>,
     ca_file: Option<(PathBuf, Source)>,
     at_most: Option<(Tier, Source)>,
+    max_processes: Option<(u32, Source)>,
     writable: Vec<(PathBuf, Source)>,
     idle_timeout: Option<(u32, Source)>,
     compression: Option<(Compression, Source)>,
@@ -121,6 +122,7 @@ impl Winners {
             Setting::Terminal(flag) => self.terminal = Some((flag, source)),
             Setting::CaFile(path) => self.ca_file = Some((path, source)),
             Setting::SandboxTier(tier) => self.at_most = Some((tier, source)),
+            Setting::MaxProcesses(number) => self.max_processes = Some((number, source)),
             Setting::Writable(path) => self.writable.push((path, source)),
             Setting::IdleTimeout(seconds) => self.idle_timeout = Some((seconds, source)),
             Setting::Compression(form) => self.compression = Some((form, source)),
@@ -204,6 +206,7 @@ impl Winners {
             sandbox: SandboxSettings {
                 at_most: self.at_most.as_ref().map_or(Tier::Full, |(tier, _)| *tier),
                 writable: self.writable.iter().map(|(path, _)| path.clone()).collect(),
+                max_processes: self.max_processes.as_ref().map_or(DEFAULT_PROCESSES, |(n, _)| *n),
             },
             idle_timeout: self
                 .idle_timeout
@@ -288,6 +291,10 @@ impl Winners {
         );
         rows.extend(
             self.at_most.map(|(tier, source)| row("sandbox.at_most", tier.to_string(), source)),
+        );
+        rows.extend(
+            self.max_processes
+                .map(|(n, source)| row("sandbox.max_processes", n.to_string(), source)),
         );
         rows.extend(
             self.writable

@@ -111,6 +111,8 @@ pub struct SandboxSettings {
     pub at_most: Tier,
     /// Absolute folders that commands may write besides the workspace.
     pub writable: Vec<PathBuf>,
+    /// How many processes and threads one command may have at once.
+    pub max_processes: u32,
 }
 
 /// One provider.

@@ -12,7 +12,9 @@ use async_trait::async_trait;
 use bridle_agent::{Confinement, Sandboxing, ToolFailure};
 use bridle_compose::{ActivateError, Plugin, ServiceKey, Setup};
 use bridle_world::process::Processes;
-use bridle_world::sandbox::{Access, Lookout, Network, Policy, Protected, Temporary, Tier};
+use bridle_world::sandbox::{
+    Access, DEFAULT_PROCESSES, Lookout, Network, Policy, Protected, Temporary, Tier,
+};
 use bridle_world::{Roots, key_folders};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,6 +31,8 @@ pub(crate) struct SandboxConfig {
     folder: Option<PathBuf>,
     /// What commands may write besides the workspace.
     writable: Vec<PathBuf>,
+    /// How many processes and threads a command may have at once; without it [`DEFAULT_PROCESSES`].
+    max_processes: Option<u32>,
 }
 
 /// Puts [`CommandSandbox`] into the scope of a session.
@@ -67,6 +71,7 @@ impl Plugin for SandboxPlugin {
             folder: config.folder,
             masked,
             writable: config.writable,
+            processes_of_one: config.max_processes.unwrap_or(DEFAULT_PROCESSES),
             temporary,
         };
         Ok(setup.provide(Arc::new(sandbox))?)
@@ -80,6 +85,8 @@ pub(crate) struct CommandSandbox {
     folder: Option<PathBuf>,
     masked: Vec<PathBuf>,
     writable: Vec<PathBuf>,
+    /// How many processes and threads one command may have at once.
+    processes_of_one: u32,
     /// Made for the first command that is confined.
     temporary: Arc<Mutex<Option<Temporary>>>,
 }
@@ -125,6 +132,7 @@ impl CommandSandbox {
         let roots: Vec<PathBuf> = self.roots.all().map(Path::to_owned).collect();
         let (writable, masked) = (self.writable.clone(), self.masked.clone());
         let lookout = self.processes.lookout().clone();
+        let processes = self.processes_of_one;
         let policy = blocking(move || {
             // What is protected in the whole machine nobody can look for.
             let folders = resolved(&writable).filter(|folder| folder.parent().is_some());
@@ -137,7 +145,17 @@ impl CommandSandbox {
             let masked: BTreeSet<PathBuf> = resolved(&masked).collect();
             let (masked, protected) = (masked.into_iter().collect(), all);
             let records = folder;
-            Ok(Policy { access, roots, writable, protected, masked, temporary, network, records })
+            Ok(Policy {
+                access,
+                roots,
+                writable,
+                protected,
+                masked,
+                temporary,
+                network,
+                processes,
+                records,
+            })
         });
         policy.await.map(Some)
     }

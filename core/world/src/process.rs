@@ -298,7 +298,7 @@ impl Processes {
     async fn confinement(&self, policy: Policy) -> Result<Confinement, ProcessError> {
         let sandbox = self.sandbox().await;
         match sandbox.walls() {
-            Some(walls) => Ok(Confinement { policy, walls }),
+            Some(walls) => Ok(Confinement::new(policy, walls)),
             None => {
                 let reason = sandbox.cause().unwrap_or_default().to_owned();
                 Err(ProcessError::Sandbox { reason })

@@ -27,7 +27,7 @@ use rustix::stdio::stdin;
 
 use crate::plant::Plant;
 use crate::sandbox::fork::Fork;
-use crate::sandbox::placeholders::Placeholders;
+use crate::sandbox::process_limit::is_reached;
 use crate::sandbox::start::{Leads, Program};
 use confined::Handover;
 use launcher::Streams;
@@ -88,8 +88,10 @@ fn supervise(streams: Streams) -> Result<(), (Step, String)> {
     if let Fork::Parent(supervisor) = confined::split_for(request.confinement.as_ref())? {
         drop(streams);
         guard::stand_behind(supervisor, guard, &over);
-        // A record that stays tells the next command of them.
-        placeholders.map(Placeholders::remove);
+        // A record that stays tells the agent and the next command of them.
+        if placeholders.is_some_and(|it| it.remove().is_ok()) {
+            report(&Status::Tidied);
+        }
         // The agent waits for this, and not for the system to take this process down.
         rustix::net::shutdown(stdin(), Shutdown::Write).ok();
         return Ok(());
@@ -99,8 +101,9 @@ fn supervise(streams: Streams) -> Result<(), (Step, String)> {
     let (main, handover) = start(&request, streams)?;
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
     report(&Status::Started { group: guard.as_raw_nonzero().get() });
+    let limit = request.confinement.as_ref().map(|it| it.policy.processes);
     confined::watch(request.confinement, handover);
-    Watch { me, main, running: true, children: true }.run(handle);
+    Watch { me, main, running: true, children: true, limit }.run(handle);
     // A guard that is gone need not know.
     rustix::io::write(&over, &1_u64.to_ne_bytes()).ok();
     // The command may have stopped the guard, which has nothing to wait for any more.
@@ -197,6 +200,8 @@ struct Watch {
     running: bool,
     /// Some child of the supervisor, adopted ones included, has not been collected.
     children: bool,
+    /// How many processes and threads it may have at once, until it was seen to have them.
+    limit: Option<u32>,
 }
 
 impl Watch {
@@ -208,6 +213,7 @@ impl Watch {
                 report(&Status::Done { survivors: 0, left: 0 });
                 return;
             }
+            self.count();
         }
         self.end_all();
     }
@@ -251,6 +257,7 @@ impl Watch {
     /// back to this process, so a round also finds what was forked while the last one ran.
     fn end_all(&mut self) {
         self.reap();
+        self.count();
         let first = self.alive();
         let survivors = first.iter().filter(|process| !self.is_main(process)).count();
         for process in &first {
@@ -284,6 +291,13 @@ impl Watch {
         }
         if !told {
             report(&Status::Done { survivors, left: 0 });
+        }
+    }
+
+    /// Tells once when the command has all the processes and threads that it may have.
+    fn count(&mut self) {
+        if self.limit.take_if(|limit| is_reached(*limit)).is_some() {
+            report(&Status::Crowded);
         }
     }
 

@@ -8,6 +8,8 @@ use toml::de::DeValue;
 
 use super::{Reader, Setting, nearest};
 
+const KEYS: [&str; 3] = ["at_most", "max_processes", "writable"];
+
 impl Reader<'_> {
     pub(super) fn sandbox(&mut self, value: &Spanned<DeValue<'_>>) {
         let Some(table) = value.get_ref().as_table() else {
@@ -17,9 +19,8 @@ impl Reader<'_> {
             match key.get_ref().as_ref() {
                 "at_most" => self.text_value("at_most", value, tier),
                 "writable" => self.writable(value),
-                unknown => {
-                    self.unknown(key.span().start, "key", unknown, &["at_most", "writable"]);
-                }
+                "max_processes" => self.number("max_processes", value, Setting::MaxProcesses),
+                unknown => self.unknown(key.span().start, "key", unknown, &KEYS),
             }
         }
     }

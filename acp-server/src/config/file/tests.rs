@@ -39,10 +39,11 @@ fn every_key_is_read_with_its_line() {
 #[test]
 fn a_sandbox_takes_absolute_folders_and_known_tiers() {
     check(
-        "[sandbox]\nat_most = \"landlock\"\nwritable = [\"/cache\", \"relative\", 3, \"/./\"]\n",
+        "[sandbox]\nat_most = \"landlock\"\nwritable = [\"/cache\", \"relative\", 3, \"/./\"]\nmax_processes = 64\n",
         FileKind::Config,
         &expect![[r#"
             SandboxTier(Landlock) from c.toml:2
+            MaxProcesses(64) from c.toml:4
             Writable("/cache") from c.toml:3
             ! c.toml:3: `writable` must be a list of absolute folders; ignored
             ! c.toml:3: `writable` must be a list of absolute folders; ignored
@@ -50,12 +51,13 @@ fn a_sandbox_takes_absolute_folders_and_known_tiers() {
         "#]],
     );
     check(
-        "[sandbox]\nat_most = \"ful\"\nwritable = \"/cache\"\nnetwork = true\n",
+        "[sandbox]\nat_most = \"ful\"\nwritable = \"/cache\"\nnetwork = true\nmax_processes = 0\n",
         FileKind::Config,
         &expect![[r#"
             ! c.toml:2: unknown tier `ful`, ignored; did you mean `full`?
             ! c.toml:3: `writable` must be a list of folders; ignored
-            ! c.toml:4: unknown key `network`, ignored; known are at_most, writable
+            ! c.toml:4: unknown key `network`, ignored; known are at_most, max_processes, writable
+            ! c.toml:5: `max_processes` must be a whole number from 1; ignored
         "#]],
     );
     check(

@@ -45,6 +45,8 @@ pub(crate) struct Facts {
     stored_bytes: u64,
     ended_background_processes: usize,
     left_processes: usize,
+    /// It had so many processes and threads at once that no further could be started.
+    process_limit_reached: bool,
     /// What its sandbox refused it: paths, or `network`.
     denied: Vec<String>,
     /// Protected files that are not as they were before.
@@ -91,6 +93,7 @@ impl Facts {
             stored_bytes: finished.spooled.bytes,
             ended_background_processes: finished.survivors,
             left_processes: finished.left,
+            process_limit_reached: finished.crowded,
             denied: denied(&finished.denied).iter().map(ToString::to_string).collect(),
             altered: named(finished.altered.iter()),
             put_aside: named(finished.put_aside.iter().map(|it| &it.to)),
@@ -160,6 +163,13 @@ pub(crate) fn end(
         many => {
             facts.push(format!("{many} background processes were still running and were ended"))
         }
+    }
+    if finished.crowded {
+        facts.push(
+            "it had as many processes and threads at once as a command may have (`max_processes`), \
+             and no further could be started"
+                .to_owned(),
+        );
     }
     if finished.left > 0 {
         facts.push(format!("{} of its processes could not be ended and may go on", finished.left));

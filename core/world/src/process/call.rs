@@ -19,6 +19,7 @@ use super::{Capture, Finished, ProcessError};
 use crate::plant::Plant;
 use crate::sandbox::confine::Confinement;
 use crate::sandbox::network::is_missed;
+use crate::sandbox::placeholders::Record;
 use crate::sandbox::{Denial, Verdict};
 use crate::supervisor::protocol::{Request, Status, Step};
 
@@ -48,8 +49,8 @@ pub(super) struct Call {
     attempts: usize,
     /// The process group of supervisor and guard, from when the command runs to when they are done.
     group: Option<Pid>,
-    /// The guard has something to put in order when the command is over.
-    orderly: bool,
+    /// Where the placeholders are on record that the guard removes when the command is over.
+    record: Option<Record>,
     program: String,
     cwd: std::ffi::OsString,
     clock: Arc<dyn Clock>,
@@ -134,7 +135,7 @@ impl Call {
             request: line,
             attempts: 1,
             group: None,
-            orderly: request.confinement.as_ref().is_some_and(Confinement::has_placeholders),
+            record: request.confinement.as_ref().and_then(Confinement::record),
             program: request.program.to_string_lossy().into_owned(),
             cwd: request.cwd,
             clock,
@@ -152,6 +153,14 @@ impl Call {
     /// # Cancel safety
     /// Cancel safe.
     pub(super) async fn started(&mut self) -> Result<(), ProcessError> {
+        let begun = self.begin().await;
+        if begun.is_err() {
+            self.tidy().await;
+        }
+        begun
+    }
+
+    async fn begin(&mut self) -> Result<(), ProcessError> {
         while self.group.is_none() {
             match self.link.status.next_line().await {
                 Ok(Some(line)) => match serde_json::from_str(&line).map_err(failure)? {
@@ -179,9 +188,26 @@ impl Call {
         mut on_output: impl FnMut(&Capture) + Send,
     ) -> Result<Finished, ProcessError> {
         let mut course = Course::new(timeout.map(|timeout| self.clock.sleep(timeout)), spool);
+        let followed = self.follow(&mut course, &token, &mut on_output).await;
+        if course.finished.left == 0 {
+            self.tidy().await;
+        }
+        followed?;
+        let needed = course.finished.output.omitted_bytes() > 0;
+        course.finished.denied = course.verdict();
+        course.finished.spooled = course.spool.finish(needed).await;
+        Ok(course.finished)
+    }
+
+    async fn follow(
+        &mut self,
+        course: &mut Course,
+        token: &CancellationToken,
+        on_output: &mut (impl FnMut(&Capture) + Send),
+    ) -> Result<(), ProcessError> {
         while !(course.done && course.silent) {
-            let event = self.next(&mut course, &token).await.map_err(failure)?;
-            self.handle(event, &mut course).await?;
+            let event = self.next(course, token).await.map_err(failure)?;
+            self.handle(event, course).await?;
             if course.unseen && course.quiet.is_none() {
                 course.unseen = false;
                 course.quiet = Some(self.clock.sleep(LIVE_INTERVAL));
@@ -191,21 +217,39 @@ impl Call {
         if course.unseen {
             on_output(&course.finished.output);
         }
-        if self.orderly && course.finished.left == 0 {
-            // The guard ends last of all that have the socket, and right after that; should another
-            // command have stopped it, its placeholders go with a later one.
-            let limit = self.clock.sleep(STOP_LIMIT);
-            let ended =
-                async { while matches!(self.link.status.next_line().await, Ok(Some(_))) {} };
-            tokio::select! {
-                () = ended => {}
-                () = limit => {}
+        Ok(())
+    }
+
+    /// Waits until no placeholder of this command stands any more, and removes them in the place of a guard
+    /// that is gone. Should a command have stopped the guard, they go with a later command.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    async fn tidy(&mut self) {
+        let Some(record) = self.record.clone() else { return };
+        // Who still waits for an order is not to.
+        drop(self.link.control.take());
+        let limit = self.clock.sleep(STOP_LIMIT);
+        let status = &mut self.link.status;
+        let told = async {
+            while let Ok(Some(line)) = status.next_line().await {
+                if matches!(serde_json::from_str(&line), Ok(Status::Tidied)) {
+                    return true;
+                }
             }
+            false
+        };
+        let tidied = tokio::select! {
+            tidied = told => tidied,
+            () = limit => return,
+        };
+        self.record = None;
+        // Whoever had the socket is gone.
+        if !tidied
+            && let Ok(Err(error)) = tokio::task::spawn_blocking(move || record.give_up()).await
+        {
+            tracing::warn!(%error, "placeholders of a command may be left in the workspace");
         }
-        let needed = course.finished.output.omitted_bytes() > 0;
-        course.finished.denied = course.verdict();
-        course.finished.spooled = course.spool.finish(needed).await;
-        Ok(course.finished)
     }
 
     /// Waits for whatever happens next. Every branch is cancel safe: lines and reads lose nothing,
@@ -281,6 +325,9 @@ impl Call {
         match status {
             Status::Started { group } => self.runs(group),
             Status::Unwatched => course.unwatched = true,
+            Status::Crowded => course.finished.crowded = true,
+            // It comes where it is waited for, behind everything else.
+            Status::Tidied => self.record = None,
             // Nobody is there whom the command could have reached.
             Status::Denied { denial: Denial::Network(Some(address)) } if !is_missed(address) => {}
             Status::Denied { denial } => {

@@ -25,6 +25,9 @@ pub struct Finished {
     pub output: Capture,
     /// What of it is in the spool.
     pub spooled: Spooled,
+    /// It was seen to have so many processes and threads that no further could be started. Nobody but its
+    /// programs is told when that is only for a moment.
+    pub crowded: bool,
     /// Whether its policy stood in its way. Never guessed from what it wrote.
     pub denied: Verdict,
     /// Protected files and folders that are not as they were before it ran, whoever changed them.
@@ -78,6 +81,7 @@ impl Finished {
             left: 0,
             output: Capture::default(),
             spooled: Spooled::default(),
+            crowded: false,
             denied: Verdict::None,
             altered: Vec::new(),
             put_aside: Vec::new(),

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::confine::{Confinement, Walls};
-use super::{Access, Network, Policy, Protected, Tier};
+use super::process_limit::limit;
+use super::{Access, DEFAULT_PROCESSES, Network, Policy, Protected, Tier};
 use crate::process::Processes;
 
 /// Writes to both places; only the first may appear.
@@ -68,6 +69,11 @@ impl Sandbox {
         self.cause.as_deref()
     }
 
+    /// Why nothing limits how many processes a confined command has at once; none when something does.
+    pub fn unlimited(&self) -> Option<&'static str> {
+        limit(self.walls == Some(Walls::All)).err()
+    }
+
     pub(crate) fn walls(&self) -> Option<Walls> {
         self.walls
     }
@@ -82,9 +88,10 @@ impl Sandbox {
             masked: Vec::new(),
             temporary: None,
             network: Network::Off,
+            processes: DEFAULT_PROCESSES,
             records: place.0.clone(),
         };
-        let confinement = Confinement { policy, walls };
+        let confinement = Confinement::new(policy, walls);
         let ended = processes.run_confined(COMMAND, &place.0, confinement).await;
         let ended = ended.map_err(|error| match error {
             crate::process::ProcessError::Sandbox { reason } => reason,

@@ -21,7 +21,9 @@ use super::filter::Filter;
 use super::landlock::{KNOWS_SCOPES, REQUIRED, Rights, Ruleset, Scope, version};
 use super::listener::{Listener, install};
 use super::namespaces::Own;
+use super::placeholders::{self, Record};
 use super::policy::{Access, Network, Policy};
+use super::process_limit::{Limit, limit, limit_namespace, limit_user};
 use super::{privileges, set_not_dumpable, view};
 use crate::plant::Plant;
 
@@ -42,9 +44,16 @@ pub(crate) enum Walls {
 pub(crate) struct Confinement {
     pub(crate) policy: Policy,
     pub(crate) walls: Walls,
+    /// The name of the record of its placeholders.
+    record: String,
 }
 
 impl Confinement {
+    /// `policy`, put in force with `walls` around one command.
+    pub(crate) fn new(policy: Policy, walls: Walls) -> Self {
+        Self { policy, walls, record: placeholders::name_of_record() }
+    }
+
     /// The namespaces that the supervisor is to be in, if any.
     pub(crate) fn namespaces(&self) -> Option<Own> {
         let network = self.policy.network == Network::Off;
@@ -62,6 +71,12 @@ impl Confinement {
         writes && self.namespaces().is_some() && !protected.absent.is_empty()
     }
 
+    /// Where it is told which placeholders stand while the command runs, if any do.
+    pub(crate) fn record(&self) -> Option<Record> {
+        let record = || Record::new(&self.policy.records, &self.record);
+        self.has_placeholders().then(record)
+    }
+
     /// What is protected, as it is now: what no mount keeps as it is. Blocks.
     pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.policy, self.namespaces().is_some())
@@ -74,6 +89,12 @@ impl Confinement {
     /// When anything cannot be put in force.
     pub(crate) fn enter(&self, terminal: Option<&OwnedFd>) -> io::Result<Lock> {
         let namespaces = self.namespaces();
+        let processes = self.policy.processes;
+        match limit(namespaces.is_some_and(|own| own.processes)) {
+            Ok(Limit::Namespace) => limit_namespace(processes)?,
+            Ok(Limit::User) => limit_user(processes, namespaces.is_none())?,
+            Err(_) => {}
+        }
         if let Some(own) = namespaces {
             view::make(&self.policy, own.processes)?;
         }

@@ -88,7 +88,7 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
                 self.tell(Denial::Path(path));
                 return Answer::Refuse(Errno::ROFS);
             }
-            if removes_folder && self.is_placeholder(&path) {
+            if removes_folder && self.passes_for_own(&path) {
                 return Answer::Pretend;
             }
             let in_vain = match needs(change, *argument) {
@@ -112,11 +112,15 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
         }
     }
 
-    /// Whether a path that does not exist would get a protected name, or lie below one.
+    /// Whether a path would get a protected name, or lie below one: where nothing is, or a placeholder.
+    /// Of the latter a program would hear that what it wants to make is there, and it would be gone after.
     fn is_kept_name(&self, path: &Path) -> bool {
         let policy = &self.confinement.policy;
-        if policy.access == Access::ReadOnly || exists(path) {
+        if policy.access == Access::ReadOnly {
             return false;
+        }
+        if exists(path) {
+            return self.is_placeholder(path);
         }
         if policy.protected.watched.iter().any(|it| it == path) {
             return true;
@@ -136,15 +140,18 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
         false
     }
 
-    /// Whether a folder directly in a root is one that only keeps its name from being taken. Programs
-    /// that clean up take it for one of their own.
+    /// Whether a folder only keeps its name from being taken.
     fn is_placeholder(&self, path: &Path) -> bool {
-        let policy = &self.confinement.policy;
-        let is_in_root = policy.roots.iter().any(|root| path.parent() == Some(root));
-        is_in_root
-            && self.confinement.has_placeholders()
-            && policy.protected.absent.iter().any(|it| it == path)
+        self.confinement.has_placeholders()
+            && self.confinement.policy.protected.absent.iter().any(|it| it == path)
             && is_empty_folder(path)
+    }
+
+    /// Whether programs that clean up take a placeholder for one of their own folders: it is directly in a
+    /// root.
+    fn passes_for_own(&self, path: &Path) -> bool {
+        let mut roots = self.confinement.policy.roots.iter();
+        roots.any(|root| path.parent() == Some(root)) && self.is_placeholder(path)
     }
 
     /// Whether the policy, and not what the file system says anyway, is in the way of a change.

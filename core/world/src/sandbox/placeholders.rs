@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FlockOperation, Mode, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
-use super::policy::Policy;
 use super::protected::is_absent;
 
 /// The lock under which records and placeholders change.
@@ -37,6 +36,34 @@ const MAX_SPARE: usize = 64;
 /// The longest record, in bytes.
 const MAX_RECORD: u64 = 16 * 1024 * 1024;
 
+/// A name that no other record has.
+pub(super) fn name_of_record() -> String {
+    format!("{}-{:x}.{RECORD}", std::process::id(), fastrand::u64(..))
+}
+
+/// Where one command's placeholders are on record.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    folder: PathBuf,
+    path: PathBuf,
+}
+
+impl Record {
+    pub(super) fn new(folder: &Path, name: &str) -> Self {
+        Self { folder: folder.to_owned(), path: folder.join(name) }
+    }
+
+    /// Removes the placeholders of a command that is over and whose processes could not do that, although
+    /// one that has not wholly ended may still hold the record. Blocks.
+    ///
+    /// # Errors
+    /// When the records cannot be read.
+    pub(crate) fn give_up(&self) -> io::Result<()> {
+        let _held = lock(&self.folder)?;
+        clear(&self.folder, Some(&self.path))
+    }
+}
+
 /// The placeholders of one command.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
@@ -45,24 +72,23 @@ pub(crate) struct Placeholders {
 }
 
 impl Placeholders {
-    /// Makes what `policy` needs. A place where none can be made is one where the command cannot
-    /// create anything either.
+    /// Makes those for `absent` and puts them on `record`. A place where none can be made is one where the
+    /// command cannot create anything either.
     ///
     /// # Errors
     /// When no record can be kept.
-    pub(crate) fn make(policy: &Policy) -> io::Result<Self> {
-        let folder = policy.records.clone();
+    pub(crate) fn make(record: Record, absent: &[PathBuf]) -> io::Result<Self> {
+        let Record { folder, path: name } = record;
         let _held = lock(&folder)?;
-        let held = Records::read(&folder)?.needed;
-        let absent = policy.protected.absent.iter();
+        let held = Records::read(&folder, None)?.needed;
         // Folders on the way to one that are not there either, and those that others hold absent.
         let mut all: Vec<&Path> = absent
+            .iter()
             .flat_map(|path| path.ancestors().take_while(|it| held.contains(*it) || is_absent(it)))
             .collect();
         all.sort_unstable();
         all.dedup();
-        let name = format!("{}-{:x}.{RECORD}", std::process::id(), fastrand::u64(..));
-        let mut record = fs_err::File::create_new(folder.join(name))?;
+        let mut record = fs_err::File::create_new(name)?;
         flock(&record, FlockOperation::NonBlockingLockExclusive)?;
         let paths = all.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
         record.write_all(&paths.collect::<Vec<_>>().concat())?;
@@ -84,7 +110,12 @@ impl Placeholders {
 /// When the records in `folder` cannot be read. Placeholders that are not empty any more stay.
 pub fn remove_abandoned(folder: &Path) -> io::Result<()> {
     let _held = lock(folder)?;
-    let Records { needed, abandoned } = Records::read(folder)?;
+    clear(folder, None)
+}
+
+/// Does that, in a folder whose lock is held, and takes the record `given_up` for abandoned.
+fn clear(folder: &Path, given_up: Option<&Path>) -> io::Result<()> {
+    let Records { needed, abandoned } = Records::read(folder, given_up)?;
     let listed = abandoned.iter().flat_map(|(_, listed)| listed);
     let mut listed: Vec<&PathBuf> = listed.filter(|path| !needed.contains(*path)).collect();
     // What is in a folder before the folder.
@@ -100,7 +131,8 @@ pub fn remove_abandoned(folder: &Path) -> io::Result<()> {
 /// The placeholders that commands which run rely on, as far as the records in `folder` can be read, and
 /// nothing has come into them. Blocks.
 pub fn standing(folder: &Path) -> HashSet<PathBuf> {
-    let needed = lock(folder).and_then(|_held| Records::read(folder)).map(|found| found.needed);
+    let needed =
+        lock(folder).and_then(|_held| Records::read(folder, None)).map(|found| found.needed);
     needed.unwrap_or_default().into_iter().filter(|path| is_empty_folder(path)).collect()
 }
 
@@ -168,7 +200,7 @@ struct Records {
 }
 
 impl Records {
-    fn read(folder: &Path) -> io::Result<Self> {
+    fn read(folder: &Path, given_up: Option<&Path>) -> io::Result<Self> {
         let mut found = Self::default();
         for entry in fs_err::read_dir(folder)? {
             let path = entry?.path();
@@ -179,6 +211,9 @@ impl Records {
             let too_long = record.metadata()?.len() > MAX_RECORD;
             let listed = if too_long { Vec::new() } else { read(&path)? };
             match flock(&record, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) | Err(Errno::WOULDBLOCK) if given_up == Some(&path) => {
+                    found.abandoned.push((path, listed));
+                }
                 Ok(()) => found.abandoned.push((path, listed)),
                 Err(Errno::WOULDBLOCK) => found.needed.extend(listed),
                 Err(error) => return Err(error.into()),
@@ -205,7 +240,7 @@ fn lock(folder: &Path) -> io::Result<fs_err::File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::{Access, Network, Protected};
+    use crate::sandbox::Protected;
 
     struct Place {
         _folder: tempfile::TempDir,
@@ -228,17 +263,11 @@ mod tests {
         }
 
         fn make_for(&self, protected: Protected) -> Placeholders {
-            let policy = Policy {
-                access: Access::WorkspaceWrite,
-                roots: vec![self.root.clone()],
-                writable: Vec::new(),
-                protected,
-                masked: Vec::new(),
-                temporary: None,
-                network: Network::Off,
-                records: self.records.clone(),
-            };
-            Placeholders::make(&policy).unwrap()
+            Placeholders::make(self.record(), &protected.absent).unwrap()
+        }
+
+        fn record(&self) -> Record {
+            Record::new(&self.records, &name_of_record())
         }
 
         fn names(&self) -> Vec<String> {
@@ -304,6 +333,22 @@ mod tests {
         drop(place.make(&[".git"]));
         assert_eq!((place.names(), place.records()), (vec![".git".to_owned()], 1));
         remove_abandoned(&place.records).unwrap();
+        assert_eq!((place.names(), place.records()), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn what_is_given_up_goes_while_its_record_is_held_and_nothing_else_does() {
+        let place = Place::new();
+        let record = place.record();
+        let names =
+            |names: &[&str]| names.iter().map(|name| place.root.join(name)).collect::<Vec<_>>();
+        let held = Placeholders::make(record.clone(), &names(&[".git", ".vscode"])).unwrap();
+        let other = place.make(&[".git"]);
+        record.give_up().unwrap();
+        assert_eq!((place.names(), place.records()), (vec![".git".to_owned()], 1));
+        record.give_up().unwrap();
+        drop(held);
+        other.remove().unwrap();
         assert_eq!((place.names(), place.records()), (Vec::new(), 0));
     }
 

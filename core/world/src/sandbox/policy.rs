@@ -30,6 +30,10 @@ pub struct Policy {
     pub temporary: Option<PathBuf>,
     /// Whether it reaches the network.
     pub network: Network,
+    /// How many processes and threads it may have at once, about; see [`Sandbox::unlimited`].
+    ///
+    /// [`Sandbox::unlimited`]: super::Sandbox::unlimited
+    pub processes: u32,
     /// A folder of Bridle's own where placeholders are on record as long as they exist.
     #[serde(with = "crate::told::one")]
     pub records: PathBuf,
@@ -92,6 +96,9 @@ pub enum Verdict {
         what: Vec<Denial>,
     },
 }
+
+/// How many processes and threads a command may have at once when nobody said otherwise.
+pub const DEFAULT_PROCESSES: u32 = 4096;
 
 /// How many different refusals of one command are told.
 pub const MAX_DENIALS: usize = 8;

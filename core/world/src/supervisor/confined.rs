@@ -28,8 +28,11 @@ fn sandbox(error: io::Error) -> Failure {
 
 /// Makes the placeholders that the command needs, in the process that will remove them.
 pub(super) fn prepare(confinement: Option<&Confinement>) -> Result<Option<Placeholders>, Failure> {
-    let confinement = confinement.filter(|it| it.has_placeholders());
-    confinement.map(|it| Placeholders::make(&it.policy)).transpose().map_err(sandbox)
+    let Some(confinement) = confinement else { return Ok(None) };
+    let made = confinement
+        .record()
+        .map(|record| Placeholders::make(record, &confinement.policy.protected.absent));
+    made.transpose().map_err(sandbox)
 }
 
 /// Splits off the supervisor, in namespaces of its own where the policy wants them.

@@ -52,7 +52,7 @@ pub(super) fn stand_behind(supervisor: Pid, me: Pid, over: &OwnedFd) {
         }
     };
     if status.and_then(WaitStatus::exit_status).is_none() {
-        Watch { me, main: supervisor, running: false, children: true }.end_all();
+        Watch { me, main: supervisor, running: false, children: true, limit: None }.end_all();
     }
 }
 

@@ -161,7 +161,7 @@ fn end(me: Pid) {
     let limit = Instant::now() + STOP_LIMIT;
     while rustix::process::wait(WaitOptions::NOHANG).is_ok() {
         if Instant::now() > limit {
-            Watch { me, main: me, running: false, children: true }.end_all();
+            Watch { me, main: me, running: false, children: true, limit: None }.end_all();
             return;
         }
         for process in tree::descendants(me.as_raw_nonzero().get()) {

@@ -44,9 +44,10 @@ pub(crate) struct Request {
 }
 
 /// What a supervisor reports: `Failed` alone, or `Started`, `Exited` and `Done` in this order.
-/// `Unwatched` and `Denied` come after `Started`.
+/// `Unwatched`, `Denied` and `Crowded` come after `Started`.
 /// `Done` without `Exited` comes from the guard of a supervisor that was killed. A report that
-/// stops before `Done` means that the guard was lost as well.
+/// stops before `Done` means that the guard was lost as well. Where there are placeholders, `Tidied` is the
+/// guard's last word, also behind `Failed`; without it they are still there.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Status {
@@ -69,6 +70,8 @@ pub(crate) enum Status {
     },
     /// Nobody can see what the policy refuses the command.
     Unwatched,
+    /// The command had so many processes and threads at once that no further could be started.
+    Crowded,
     /// The command's own process has ended; what it left behind may still run.
     Exited {
         /// Its exit code, unless a signal ended it.
@@ -83,6 +86,8 @@ pub(crate) enum Status {
         /// How many could not be ended in time; the supervisor goes on trying.
         left: usize,
     },
+    /// No placeholder of the command stands any more.
+    Tidied,
 }
 
 /// The steps before a command runs.

@@ -2,6 +2,7 @@
 
 mod absent;
 mod altered;
+mod crowd;
 mod daily;
 mod escapes;
 mod place;

@@ -31,4 +31,6 @@ pub(crate) struct Outcome {
     /// From where to where.
     pub(crate) put_aside: Vec<(PathBuf, PathBuf)>,
     pub(crate) left: usize,
+    /// Why nothing limits its processes.
+    pub(crate) unlimited: Option<String>,
 }

@@ -154,6 +154,7 @@ fn outcome(sandbox: &Sandbox, end: Result<Finished, ProcessError>) -> order::Out
         altered: Vec::new(),
         put_aside: Vec::new(),
         left: 0,
+        unlimited: sandbox.unlimited().map(str::to_owned),
     };
     match end {
         Ok(finished) => {

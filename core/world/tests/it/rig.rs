@@ -11,7 +11,7 @@ use bridle_compose::{Clock, Sleep, SystemClock};
 use bridle_world::process::{
     CommandSpec, DEFAULT_TIMEOUT, Environment, Finished, ProcessError, Processes,
 };
-use bridle_world::sandbox::{Access, Network, Policy, Protected, Tier};
+use bridle_world::sandbox::{Access, DEFAULT_PROCESSES, Network, Policy, Protected, Tier};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +43,7 @@ impl Rig {
         [Self::new(), Self::confined(Tier::Full), Self::confined(Tier::Landlock)]
     }
 
-    fn confined(tier: Tier) -> Self {
+    pub(crate) fn confined(tier: Tier) -> Self {
         let mut rig = Self::new();
         rig.processes = rig.processes.confined_at_most(tier);
         let folder = fs_err::canonicalize(rig.folder.path()).unwrap();
@@ -55,6 +55,7 @@ impl Rig {
             masked: Vec::new(),
             temporary: None,
             network: Network::Off,
+            processes: DEFAULT_PROCESSES,
             records: folder,
         });
         rig

@@ -18,6 +18,7 @@ fn policy() -> Policy {
         masked: vec!["/Users/u/.ssh".into()],
         temporary: Some("/private/tmp/bridle".into()),
         network: Network::Off,
+        processes: 64,
         records: "/".into(),
     }
 }

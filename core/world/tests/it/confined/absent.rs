@@ -70,6 +70,63 @@ fn placeholders_stand_as_long_as_any_command_needs_them() {
     }
 }
 
+/// However it is made, at a placeholder's name or at one that has none: the program fails, or is told of.
+#[test]
+fn what_is_made_at_a_protected_name_is_told_and_never_there_and_then_gone() {
+    for user in USERS {
+        for tier in TIERS {
+            for name in [".vscode", "deep/.zed"] {
+                for making in [
+                    "mkdir NAME",
+                    "mkdir -p NAME",
+                    "mkdir -p NAME && echo x 2>/dev/null >NAME/x",
+                    "install -d NAME",
+                    "touch NAME",
+                    "echo x >NAME",
+                    "ln -sT own NAME",
+                    "ln -T own/file NAME",
+                    "mkfifo NAME",
+                    "mv -T own NAME",
+                    "mv -T own/file NAME",
+                    "cp -rT own NAME",
+                    "python3 -c 'import os; os.makedirs(\"NAME\", exist_ok=True)'",
+                    "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"NAME\")'",
+                ] {
+                    // There are no such sockets in the other tier.
+                    if tier == Tier::Landlock && making.contains("AF_UNIX") {
+                        continue;
+                    }
+                    let mut place = Place::new(user);
+                    place.shell("mkdir own deep; echo mine >own/file");
+                    place.look();
+                    let command = making.replace("NAME", name);
+                    let outcome = place.run(tier, &format!("{command} 2>/dev/null"));
+                    let path = place.ws().join(name);
+                    let mut told = outcome.denied.lines().map(std::path::Path::new);
+                    let told = told.any(|it| it.starts_with(&path));
+                    assert!(told, "{user:?} {tier:?} {command}: {}", outcome.denied);
+                    assert!(!path.exists(), "{user:?} {tier:?} {command}");
+                    assert_eq!(place.shell("cat own/file"), "mine\n");
+                }
+            }
+        }
+    }
+}
+
+/// A command that cannot be started leaves nothing either, from the moment on in which that is told.
+#[test]
+fn a_command_that_cannot_be_started_leaves_no_placeholder() {
+    for user in USERS {
+        let mut place = Place::new(user);
+        place.look();
+        place.policy.temporary = Some(place.base.join("nothing"));
+        let outcome = place.run(Tier::Full, "true");
+        let error = outcome.error.unwrap_or_default();
+        assert!(error.starts_with("sandbox: "), "{user:?}: {error}");
+        assert_eq!(place.shell("ls -A . ../records"), ".:\n\n../records:\nlock\nspare\n");
+    }
+}
+
 /// B079: a workspace that is no repository, in which its user can make nothing, or that is another's.
 #[test]
 fn where_nothing_can_be_made_commands_run_all_the_same() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bridle_world::sandbox::{Access, Network, Policy, Protected, Tier};
+use bridle_world::sandbox::{Access, DEFAULT_PROCESSES, Network, Policy, Protected, Tier};
 
 use crate::order::{Order, Outcome};
 use crate::rig::probe;
@@ -57,6 +57,7 @@ impl Place {
             masked: vec![base.join("home/.ssh")],
             temporary: Some(base.join("tmp")),
             network: Network::Off,
+            processes: DEFAULT_PROCESSES,
             records: base.join("records"),
         };
         let place = Self { user, _folder: folder, base, policy };
