@@ -32,6 +32,10 @@ pub(crate) enum Plant {
     PolicyAfterExec,
     /// What came to a protected name stays there.
     NoAside,
+    /// A command starts as many processes as it likes.
+    NoProcessLimit,
+    /// Nobody waits for what is held absent to go, nor removes it in the place of who was killed.
+    NoTidying,
     /// A refusal is told from what a command wrote.
     DenialByText,
 }

