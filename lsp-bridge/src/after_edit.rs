@@ -30,6 +30,9 @@ use crate::servers::Candidate;
 /// How long it is found out what was wrong before an edit, and again after it, in the edited files and others.
 const LIMIT: Duration = Duration::from_millis(1_500);
 
+/// How much longer the answer may take that tells what is known at the end of that.
+const SLACK: Duration = Duration::from_millis(100);
+
 /// The most new errors that are told.
 const MAX_TOLD: usize = 10;
 
@@ -54,11 +57,22 @@ struct Before {
 }
 
 impl Before {
-    /// What was wrong that this report would tell; `None` where that is not known.
-    fn of(&self, now: &Report) -> Option<&[Diagnostic]> {
-        let known = self.reports.iter().find(|was| was.file == now.file && was.who == now.who);
-        let known = known.map(|was| was.diagnostics.as_slice());
-        known.or_else(|| self.absent.contains(&now.file).then_some(&[]))
+    /// What is wrong now and was not before, as far as both are known.
+    fn news<'a>(&self, now: &'a Report) -> Vec<&'a Diagnostic> {
+        let was = self.reports.iter().find(|was| was.file == now.file && was.who == now.who);
+        let (known, comparable) = match was {
+            Some(was) if was.completeness == Completeness::Complete => {
+                (was.diagnostics.as_slice(), now.diagnostics.len())
+            }
+            // What a check finds may have been there before.
+            Some(was) => (was.diagnostics.as_slice(), now.asked),
+            None if self.absent.contains(&now.file) => (&[][..], now.diagnostics.len()),
+            None => return Vec::new(),
+        };
+        let is_new = |one: &&Diagnostic| {
+            one.severity == Severity::Error && !known.iter().any(|known| known.says_the_same(one))
+        };
+        now.diagnostics.iter().take(comparable).filter(is_new).collect()
     }
 }
 
@@ -82,7 +96,7 @@ impl AfterEdit {
             // A server that has to be started meanwhile is not waited for.
             tokio::select! {
                 report = report => report.ok(),
-                () = clock.sleep(LIMIT) => None,
+                () = clock.sleep(LIMIT + SLACK) => None,
             }
         });
         let reports = futures::future::join_all(reports).await;
@@ -102,7 +116,13 @@ impl AfterEdit {
                 () = clock.sleep(left) => {}
             }
         }
-        reports.retain(|report| report.completeness == Completeness::Complete);
+        // What was asked for is true of the text as it is, whatever a check may find besides.
+        reports.retain(|report| {
+            matches!(
+                report.completeness,
+                Completeness::Complete | Completeness::Checking(_) | Completeness::Unchecked(_)
+            )
+        });
         reports
     }
 
@@ -111,12 +131,8 @@ impl AfterEdit {
         // A wrong environment breaks every import of a file: one kind of error does not hide the others.
         let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
         for now in after {
-            let Some(was) = before.of(now) else { continue };
-            let is_new = |one: &&Diagnostic| {
-                one.severity == Severity::Error && !was.iter().any(|known| known.says_the_same(one))
-            };
             let file = self.desk.shown(&now.file);
-            for one in now.diagnostics.iter().filter(is_new) {
+            for one in before.news(now) {
                 count += 1;
                 if let Some(code) = &one.code {
                     let of_kind = kinds.entry((now.who.clone(), code.clone())).or_default();

@@ -33,7 +33,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The shortest, whatever a server says.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
 /// How often a question is asked anew because something has changed meanwhile.
 pub(crate) const MAX_STALE: u32 = 5;
@@ -94,7 +94,11 @@ pub(crate) enum Completeness {
     Complete,
     /// The server does not know the project yet; what it is busy with.
     Loading(String),
-    /// The same, but it found the one thing that it was asked for.
+    /// The server checks what was saved, and may find more that is wrong; what it calls that.
+    Checking(String),
+    /// It is one that does so, and has not: why that is known.
+    Unchecked(String),
+    /// It does not know the project yet, but it found the one thing that it was asked for.
     Found(String),
     /// The server says that it failed.
     Sick(String),
@@ -112,6 +116,8 @@ impl Completeness {
         match self {
             Self::Complete => Self::Partial(note),
             Self::Loading(what) => Self::Loading(format!("{what}; {note}")),
+            Self::Checking(what) => Self::Checking(format!("{what}; {note}")),
+            Self::Unchecked(why) => Self::Unchecked(format!("{why}; {note}")),
             Self::Found(what) => Self::Found(format!("{what}; {note}")),
             Self::Sick(why) => Self::Sick(format!("{why}; {note}")),
             Self::Partial(why) => Self::Partial(format!("{why}; {note}")),
@@ -175,6 +181,18 @@ pub(crate) enum Trouble {
         /// Which.
         server: String,
         /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The server did not answer, and did not before, either.
+    #[error(
+        "{server} does not answer: it did not when it was asked before, and not within {} s now; whether there is \
+         an answer is unknown",
+        .limit.as_secs_f64()
+    )]
+    StillSilent {
+        /// Which.
+        server: String,
+        /// How long it was waited for this time.
         limit: Duration,
     },
     /// The server cannot be used.
@@ -381,6 +399,7 @@ impl Asking<'_> {
                 Once::NotYet(Trouble::Refused { server, why: message })
             }
             NoAnswer::TimedOut(_) => Once::Trouble(Trouble::TimedOut { server, limit }),
+            NoAnswer::StillSilent(limit) => Once::Trouble(Trouble::StillSilent { server, limit }),
             NoAnswer::Cancelled => Once::Trouble(Trouble::Cancelled),
             NoAnswer::Garbled => Once::Trouble(Trouble::Unreadable(server)),
             NoAnswer::TooLong | NoAnswer::Gone => Once::Trouble(self.failed(&why)),

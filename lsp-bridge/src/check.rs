@@ -193,8 +193,10 @@ fn told(findings: &[Finding], least: Severity, desk: &Desk) -> Told {
         who.insert(report.who.as_str());
         if report.completeness != Completeness::Complete {
             let trust = trust(&report.completeness);
-            let is =
-                if matches!(report.completeness, Completeness::Partial(_)) { ":" } else { " is" };
+            let is = match report.completeness {
+                Completeness::Partial(_) | Completeness::Unchecked(_) => ":",
+                _ => " is",
+            };
             unknown.push(format!("{}: {}{is} {trust}\n", desk.shown(file), report.who));
         }
         let mut wanted: Vec<_> =

@@ -3,7 +3,8 @@
 //! One task reads and one writes. The reader never waits for the writer: answers to the server's own
 //! requests go through a lane of their own, and a server that asks faster than it reads is given up. So is
 //! one whose messages cannot be told from each other any more. An answer that nobody waits for any more is
-//! dropped. When the pipes close, everybody who waits hears it.
+//! dropped, but noted: a server that let somebody wait in vain is given less time until it answers. When the
+//! pipes close, everybody who waits hears it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,6 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::framing::{Frame, Framing, framed, id_in};
+use crate::silence::Silence;
 
 /// How many messages of ours may wait to be written.
 const QUEUE: usize = 64;
@@ -66,6 +68,9 @@ pub(crate) enum NoAnswer {
     /// It did not answer in time.
     #[error("it did not answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// It did not answer in the short time that one has which did not answer before.
+    #[error("it did not answer within {} s, nor before", .0.as_secs_f64())]
+    StillSilent(Duration),
     /// Nobody wants the answer any more.
     #[error("the request was cancelled")]
     Cancelled,
@@ -100,6 +105,7 @@ pub(crate) struct Connection {
     /// Cancelled when nothing more can be heard.
     pub(crate) over: CancellationToken,
     misread: Arc<Misread>,
+    silence: Arc<Mutex<Silence>>,
 }
 
 /// What of a server's output was no message.
@@ -126,9 +132,10 @@ impl Connection {
         let pending: Pending = Arc::new(Mutex::new(Some(HashMap::new())));
         let (closing, over) = (CancellationToken::new(), CancellationToken::new());
         let Manners { cancels, secrets } = manners;
-        let misread = Arc::<Misread>::default();
+        let (misread, silence) = (Arc::<Misread>::default(), Arc::<Mutex<Silence>>::default());
         let reader = Reader {
             pending: Arc::clone(&pending),
+            silence: Arc::clone(&silence),
             listener,
             answers,
             secrets,
@@ -145,7 +152,7 @@ impl Connection {
         });
         tasks.spawn(write(input, messages, answered, closing.clone(), over.clone()));
         let next = AtomicI64::new(1);
-        Self { outgoing, pending, next, cancels, clock, closing, over, misread }
+        Self { outgoing, pending, next, cancels, clock, closing, over, misread, silence }
     }
 
     /// Why it is over, where the server was given up.
@@ -176,7 +183,8 @@ impl Connection {
         }
     }
 
-    /// Asks the server something and waits for the answer, but not longer than `limit`.
+    /// Asks the server something and waits for the answer, but not longer than `limit`; for a moment only where
+    /// it did not answer before.
     ///
     /// # Errors
     /// [`NoAnswer`].
@@ -191,6 +199,7 @@ impl Connection {
         token: &CancellationToken,
     ) -> Answer {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let patience = lock(&self.silence).patience(method).filter(|patience| *patience < limit);
         let (sender, answer) = oneshot::channel();
         lock(&self.pending).as_mut().ok_or(NoAnswer::Gone)?.insert(id, sender);
         let mut waiting = Waiting { connection: self, id, sent: false };
@@ -198,14 +207,19 @@ impl Connection {
             let message = framed(&message(Some(id), method, params));
             self.outgoing.send(message).await.map_err(|_| NoAnswer::Gone)?;
             waiting.sent = true;
-            answer.await.unwrap_or(Err(NoAnswer::Gone))
+            let answer = answer.await.unwrap_or(Err(NoAnswer::Gone));
+            lock(&self.silence).answered(method);
+            answer
         };
         tokio::select! {
             biased;
             answer = asking => answer,
             () = token.cancelled() => Err(NoAnswer::Cancelled),
             () = self.over.cancelled() => Err(NoAnswer::Gone),
-            () = self.clock.sleep(limit) => Err(NoAnswer::TimedOut(limit)),
+            () = self.clock.sleep(patience.unwrap_or(limit)) => {
+                lock(&self.silence).gave_up(id, method, patience.unwrap_or(limit));
+                Err(patience.map_or(NoAnswer::TimedOut(limit), NoAnswer::StillSilent))
+            }
         }
     }
 
@@ -298,6 +312,7 @@ async fn write(
 
 struct Reader {
     pending: Pending,
+    silence: Arc<Mutex<Silence>>,
     listener: Arc<dyn Listener>,
     answers: mpsc::Sender<Vec<u8>>,
     secrets: Secrets,
@@ -418,9 +433,10 @@ impl Reader {
 
     fn settle(&self, id: i64, answer: Answer) {
         let waiting = lock(&self.pending).as_mut().and_then(|all| all.remove(&id));
-        if let Some(waiting) = waiting {
+        match waiting {
             // Whoever waited may be gone by now.
-            waiting.send(answer).ok();
+            Some(waiting) => drop(waiting.send(answer)),
+            None => lock(&self.silence).answered_late(id),
         }
     }
 }

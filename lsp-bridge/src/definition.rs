@@ -1,11 +1,14 @@
 //! What is known of a language server before it is started: what it is for and how it is spoken with.
 
 use std::fmt;
+use std::path::Path;
 use std::time::Duration;
 
 use bridle_world::servers::Secrets;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::choice::language_of;
 
 /// One language server.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,8 +48,11 @@ pub struct ServerDefinition {
     /// Whether it bears that a request is cancelled; some never answer again.
     pub cancels: bool,
     /// How the tokens of progress begin that says nothing of whether its answers are whole, as that of
-    /// checks and caches. Any other progress that goes on means that it does not know the project yet.
+    /// caches. Any other progress that goes on means that it does not know the project yet.
     pub background: Vec<String>,
+    /// How the tokens of progress begin that is of a check: it begins when a file is saved, finds more than
+    /// the server does when it is asked what is wrong, and is told by itself. Nothing else waits for it.
+    pub checks: Vec<String>,
     /// What it needs at its root to know the whole project; without any of these it knows the files that it
     /// was shown. It knows the project by itself where there is nothing here.
     pub whole_with: Vec<Marker>,
@@ -59,6 +65,12 @@ pub struct ServerDefinition {
 }
 
 impl ServerDefinition {
+    /// Whether what is wrong may depend on a file: it is of its languages, or says what a project is.
+    pub(crate) fn reads(&self, file: &Path) -> bool {
+        let mut markers = self.workspace_markers.iter().chain(&self.package_markers);
+        language_of(file, self).is_some() || markers.any(|marker| file.ends_with(&marker.name))
+    }
+
     /// How a person gets it, as the end of a sentence that says that it is missing.
     pub(crate) fn way_to_get_it(&self) -> String {
         match self.install.as_str() {

@@ -1,6 +1,8 @@
-//! What is wrong with a file as it is now: asked for where the server can be asked, waited for otherwise.
+//! What is wrong with a file as it is now: asked for where the server can be asked, waited for otherwise; and
+//! where the server checks what was saved, what that finds.
 //!
-//! What is not known to be of the text that was shown last is not told, and silence is never "clean".
+//! What is not known to be of the text that was shown last is not told, and silence is never "clean", nor is
+//! what a server says that is still at it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,14 +18,19 @@ use crate::documents::Shown;
 use crate::heard::{Push, Readiness};
 use crate::life::Life;
 use crate::servers::Candidate;
+use crate::silence::{LONG, PATIENCE};
 use crate::source::Source;
 use crate::uri::uri_of;
+use crate::work::Checked;
 
 /// How long a server that reports by itself may take for it.
 pub(crate) const REPORT_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long nothing may come behind a report for it to be the last one.
 pub(crate) const SETTLED: Duration = Duration::from_millis(250);
+
+/// How long a server has at least for an answer, also where the time is over by then.
+const LAST_CHANCE: Duration = Duration::from_millis(100);
 
 /// The pause before a server that still loads the project is asked again.
 const LOADING_PAUSE: Duration = Duration::from_millis(200);
@@ -35,6 +42,8 @@ pub(crate) struct Report {
     /// Who says so.
     pub(crate) who: String,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// How many of them, from the first, were asked for; the rest is what a check found.
+    pub(crate) asked: usize,
     pub(crate) completeness: Completeness,
     /// The text that it is of.
     pub(crate) source: Source,
@@ -49,6 +58,14 @@ pub(crate) enum Unknown {
         /// Which.
         who: String,
         /// How long it was waited for.
+        limit: Duration,
+    },
+    /// The server is silent, and was before.
+    #[error("{who} does not report: it did not before, and not within {} s now", .limit.as_secs_f64())]
+    StillSilent {
+        /// Which.
+        who: String,
+        /// How long it was waited for this time.
         limit: Duration,
     },
     /// It cannot be asked.
@@ -120,10 +137,10 @@ impl Run<'_> {
 
     async fn report(&self) -> Result<Report, Unknown> {
         let deadline = self.now() + self.limit;
-        let mut stale = 0;
+        let (mut stale, mut saved) = (0, false);
         loop {
             let (source, shown) = self.show().await?;
-            let ready = self.life.readiness();
+            let before = self.life.readiness();
             let is_asked = self.life.supports("textDocument/diagnostic");
             let found = match is_asked {
                 true => self.pull(deadline).await,
@@ -142,29 +159,87 @@ impl Run<'_> {
                 }
                 Err(Missed::Unknown(why)) => return Err(why),
             };
-            let certainty = match ready {
-                Readiness::Ready => Completeness::Complete,
-                Readiness::Sick(why) => Completeness::Sick(why),
-                // What was asked for of a server that works on nothing is an answer.
-                Readiness::Young
-                    if is_asked && !diagnostics.is_empty() && !self.life.has_begun() =>
-                {
-                    Completeness::Complete
-                }
-                Readiness::Young | Readiness::Loading(_) if self.now() < deadline => {
+            let is_answer = is_asked && !diagnostics.is_empty();
+            let completeness = match self.certainty(before, is_answer) {
+                Certainty::Settled(completeness) => completeness,
+                Certainty::Ready => match self.checked(&source, &mut saved, deadline).await? {
+                    Some(completeness) => completeness,
+                    None => continue,
+                },
+                Certainty::Soon => continue,
+                Certainty::Open(_) if self.now() < deadline => {
                     self.pause(LOADING_PAUSE).await?;
                     continue;
                 }
-                Readiness::Young => Completeness::Complete,
-                Readiness::Loading(what) => Completeness::Loading(what),
+                Certainty::Open(completeness) => completeness,
             };
+            let asked = diagnostics.len();
             let diagnostics = match is_asked {
-                true => self.with_pushed(diagnostics, shown),
+                true => self.with_pushed(diagnostics, shown, &completeness),
                 false => diagnostics,
             };
-            let (file, who, completeness) =
-                (self.file.clone(), self.who(), certainty.without(unread));
-            return Ok(Report { file, who, diagnostics, completeness, source });
+            let (file, who) = (self.file.clone(), self.who());
+            let completeness = completeness.without(unread);
+            return Ok(Report { file, who, diagnostics, asked, completeness, source });
+        }
+    }
+
+    /// How far what was found can be trusted, by how the server stood before it was asked and stands now.
+    fn certainty(&self, before: Readiness, is_answer: bool) -> Certainty {
+        match (before, self.life.readiness()) {
+            (Readiness::Sick(why), _) | (_, Readiness::Sick(why)) => {
+                Certainty::Settled(Completeness::Sick(why))
+            }
+            (_, Readiness::Loading(what)) => Certainty::Open(Completeness::Loading(what)),
+            (Readiness::Ready, _) => Certainty::Ready,
+            // What was asked for of a server that works on nothing is an answer.
+            (Readiness::Young, _) if is_answer => Certainty::Ready,
+            (_, Readiness::Ready) => Certainty::Soon,
+            (_, Readiness::Young) => Certainty::Open(Completeness::Complete),
+        }
+    }
+
+    /// Waits until the server has checked what it was told, but not longer than to `deadline`. How far what it
+    /// said before can be trusted; `None` where it says more by now.
+    async fn checked(
+        &self,
+        source: &Source,
+        saved: &mut bool,
+        deadline: SystemTime,
+    ) -> Result<Option<Completeness>, Unknown> {
+        let heard = &self.life.heard;
+        match heard.checked() {
+            Checked::Done => return Ok(Some(Completeness::Complete)),
+            // It was opened as it was, or another file has changed.
+            Checked::Not if !*saved && self.now() < deadline => {
+                *saved = true;
+                self.life.save(source).await.map_err(|why| self.failed(&why))?;
+            }
+            _ => {}
+        }
+        let mut states = heard.watch();
+        loop {
+            states.mark_unchanged();
+            let left = deadline.duration_since(self.now()).unwrap_or_default();
+            let (what, wait) = match heard.checked() {
+                Checked::Done => return Ok(None),
+                Checked::Not => {
+                    let why = "it has not checked what was saved".to_owned();
+                    return Ok(Some(Completeness::Unchecked(why)));
+                }
+                Checked::Running(what) => (what, left),
+                Checked::Expected(within) => ("what was saved".to_owned(), left.min(within)),
+            };
+            if left.is_zero() {
+                return Ok(Some(Completeness::Checking(what)));
+            }
+            tokio::select! {
+                biased;
+                () = self.token.cancelled() => return Err(Trouble::Cancelled.into()),
+                () = self.life.ended() => return Err(self.failed(&NoAnswer::Gone)),
+                _ = states.changed() => {}
+                () = self.life.clock.sleep(wait) => {}
+            }
         }
     }
 
@@ -187,7 +262,7 @@ impl Run<'_> {
         if let Some(identifier) = self.life.diagnostic_identifier() {
             put(&mut params, "identifier", identifier);
         }
-        let left = deadline.duration_since(self.now()).unwrap_or_default();
+        let left = deadline.duration_since(self.now()).unwrap_or_default().max(LAST_CHANCE);
         let answer = self.life.ask("textDocument/diagnostic", params, left, self.token).await;
         let missed = |why: Unknown| Missed::Unknown(why);
         match answer {
@@ -202,6 +277,9 @@ impl Run<'_> {
             Err(NoAnswer::Refused { code: -32601, .. }) => Err(Missed::Pull),
             Err(NoAnswer::TimedOut(_)) => {
                 Err(missed(Unknown::Silent { who: self.who(), limit: self.limit }))
+            }
+            Err(NoAnswer::StillSilent(limit)) => {
+                Err(missed(Trouble::StillSilent { server: self.who(), limit }.into()))
             }
             Err(NoAnswer::Cancelled) => Err(missed(Trouble::Cancelled.into())),
             Err(NoAnswer::Refused { message, .. }) => {
@@ -218,6 +296,8 @@ impl Run<'_> {
         shown: Shown,
         deadline: SystemTime,
     ) -> Result<(Vec<Diagnostic>, usize), Missed> {
+        let was_silent = self.life.heard.is_silent();
+        let deadline = if was_silent { deadline.min(self.now() + PATIENCE) } else { deadline };
         let mut states = self.life.heard.watch();
         loop {
             states.mark_unchanged();
@@ -237,8 +317,7 @@ impl Run<'_> {
                 None => {
                     let left = deadline.duration_since(now).unwrap_or_default();
                     if left.is_zero() {
-                        let silent = Unknown::Silent { who: self.who(), limit: self.limit };
-                        return Err(Missed::Unknown(silent));
+                        return Err(Missed::Unknown(self.silent(was_silent)));
                     }
                     left
                 }
@@ -257,16 +336,52 @@ impl Run<'_> {
         }
     }
 
-    /// What a server says by itself besides what it is asked for, as of a build that it runs.
-    fn with_pushed(&self, mut diagnostics: Vec<Diagnostic>, shown: Shown) -> Vec<Diagnostic> {
-        let push = self.life.heard.pushed(self.file).filter(|push| is_fresh(push, shown));
+    /// It said nothing of the file.
+    fn silent(&self, was_silent: bool) -> Unknown {
+        if self.limit >= LONG {
+            self.life.heard.was_silent();
+        }
+        let (who, limit) = (self.who(), self.limit);
+        match was_silent {
+            true => Unknown::StillSilent { who, limit: limit.min(PATIENCE) },
+            false => Unknown::Silent { who, limit },
+        }
+    }
+
+    /// With what a server says by itself besides what it is asked for, as of a check that is over.
+    fn with_pushed(
+        &self,
+        mut diagnostics: Vec<Diagnostic>,
+        shown: Shown,
+        completeness: &Completeness,
+    ) -> Vec<Diagnostic> {
+        let heard = &self.life.heard;
+        // The end of a check makes its last word true, of whatever version that is; what is said in its midst
+        // is a part of it, beside leftovers of the one before.
+        let counts = |push: &Push| match heard.has_checks() {
+            true => *completeness == Completeness::Complete,
+            false => is_fresh(push, shown),
+        };
+        let push = heard.pushed(self.file).filter(counts);
         for one in push.iter().flat_map(|push| push.diagnostics.iter()) {
-            if !diagnostics.iter().any(|known| known.says_the_same(one)) {
+            if !diagnostics.iter().any(|known| known.says_the_same(one) || known.is_of(one)) {
                 diagnostics.push(one.clone());
             }
         }
         diagnostics
     }
+}
+
+/// How far what a server said of a file can be trusted, as it stands.
+enum Certainty {
+    /// It is known.
+    Settled(Completeness),
+    /// As far as it has checked what was saved.
+    Ready,
+    /// It is ready by now, and says more.
+    Soon,
+    /// It may say more yet; what its answer is where it does not in time.
+    Open(Completeness),
 }
 
 /// Whether a push is of the text that was shown last.

@@ -76,4 +76,9 @@ impl Diagnostic {
         (&self.message, &self.code, &self.source) == (&other.message, &other.code, &other.source)
             && self.severity == other.severity
     }
+
+    /// Whether both are of one problem, which two that look for it call by one code.
+    pub(crate) fn is_of(&self, other: &Self) -> bool {
+        self.code.is_some() && self.code == other.code && self.range.start == other.range.start
+    }
 }

@@ -143,6 +143,11 @@ impl Documents {
         open.into_iter().map(document).collect()
     }
 
+    /// What is open, each with what the file looked like when it was shown last.
+    pub(crate) fn marks(&self) -> Vec<(PathBuf, Option<Mark>)> {
+        self.open.iter().map(|(path, open)| (path.clone(), open.mark)).collect()
+    }
+
     /// Shows what has changed on the disk of the open documents, except of this one.
     ///
     /// # Errors
@@ -153,8 +158,8 @@ impl Documents {
         files: &Arc<dyn Files>,
         except: Option<&Path>,
     ) -> Result<(), NoAnswer> {
-        let others = self.open.iter().filter(|(path, _)| Some(path.as_path()) != except);
-        let known: Vec<_> = others.map(|(path, open)| (path.clone(), open.mark)).collect();
+        let mut known = self.marks();
+        known.retain(|(path, _)| Some(path.as_path()) != except);
         if known.is_empty() {
             return Ok(());
         }
@@ -196,6 +201,7 @@ impl Documents {
             if self.sync.changes != Changes::None {
                 return self.change(wire, source).await;
             }
+            wire.heard.changes();
             self.close(wire, &source.path).await?;
         }
         let open = Open {
@@ -233,12 +239,23 @@ impl Documents {
         };
         let document = json!({"uri": uri, "version": open.version});
         let params = json!({"textDocument": document, "contentChanges": [change]});
+        wire.heard.changes();
         wire.connection.tell("textDocument/didChange", Some(params)).await?;
         // It is on the disk: some servers check nothing before they hear so.
+        self.save(wire, source).await
+    }
+
+    /// Tells the server that a file was saved, if it wants to hear that.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Gone`].
+    pub(crate) async fn save(&self, wire: &Wire<'_>, source: &Source) -> Result<(), NoAnswer> {
+        // Whatever it does on account of a change, it does from now on.
+        wire.heard.saves();
         let Some(with_text) = self.sync.save else { return Ok(()) };
-        let mut params = json!({"textDocument": {"uri": uri}});
+        let mut params = json!({"textDocument": {"uri": uri_of(&source.path)}});
         if with_text {
-            put(&mut params, "text", json!(text));
+            put(&mut params, "text", json!(&*source.text));
         }
         wire.connection.tell("textDocument/didSave", Some(params)).await
     }

@@ -65,6 +65,7 @@ impl Project {
                     file: path,
                     who: life.definition.name.clone(),
                     diagnostics: push.diagnostics.to_vec(),
+                    asked: push.diagnostics.len(),
                     completeness: Completeness::Complete.without(push.unread),
                     source,
                 });

@@ -1,10 +1,10 @@
 //! What a server says by itself, and what it is answered when it asks. Nothing that it asks for changes
 //! anything: edits are refused, and questions to a person have no answer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use bridle_compose::Clock;
 use bridle_world::servers::Voice;
@@ -14,9 +14,7 @@ use tokio::sync::watch;
 use crate::connection::Listener;
 use crate::diagnostic::{Diagnostic, diagnostics};
 use crate::uri::{path_of, uri_of};
-
-/// How long nothing may go on for a server to count as idle: one piece of its work follows another.
-pub(crate) const QUIET: Duration = Duration::from_millis(300);
+use crate::work::{Checked, Kinds, Work};
 
 /// Of how many files what was pushed is kept.
 const MAX_FILES: usize = 2_000;
@@ -28,7 +26,6 @@ const MAX_DIAGNOSTICS: usize = 1_000;
 pub(crate) struct Heard {
     root: PathBuf,
     settings: Value,
-    background: Vec<String>,
     voice: Voice,
     clock: Arc<dyn Clock>,
     state: watch::Sender<State>,
@@ -37,18 +34,15 @@ pub(crate) struct Heard {
 /// What a server said last.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// What it is busy with that counts, by token.
-    progress: BTreeMap<String, String>,
-    /// Since when it was so last; `None` if it never was.
-    busy_since: Option<SystemTime>,
-    /// Since when it is not.
-    idle_since: SystemTime,
+    work: Work,
     /// Why its answers cannot be trusted, in its words.
     pub(crate) sick: Option<String>,
     /// What it said of files by itself.
     pushed: HashMap<PathBuf, Push>,
     /// How many times it did.
     pub(crate) pushes: u64,
+    /// How many there had been when it was waited for another one in vain.
+    silent_at: Option<u64>,
     /// What it registered: methods by id.
     registrations: HashMap<String, String>,
 }
@@ -83,20 +77,19 @@ impl Heard {
     pub(crate) fn new(
         root: &Path,
         settings: Value,
-        background: Vec<String>,
+        kinds: Kinds,
         voice: Voice,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let state = watch::Sender::new(State {
-            progress: BTreeMap::new(),
-            busy_since: None,
-            idle_since: clock.now(),
+            work: Work::new(kinds, clock.now()),
             sick: None,
             pushed: HashMap::new(),
             pushes: 0,
+            silent_at: None,
             registrations: HashMap::new(),
         });
-        Self { root: root.to_owned(), settings, background, voice, clock, state }
+        Self { root: root.to_owned(), settings, voice, clock, state }
     }
 
     /// What it said last, now and from now on.
@@ -115,21 +108,47 @@ impl Heard {
         if let Some(why) = &state.sick {
             return Readiness::Sick(why.clone());
         }
-        if let Some(title) = state.progress.values().next() {
-            return Readiness::Loading(title.clone());
-        }
-        let idle = self.clock.now().duration_since(state.idle_since).unwrap_or_default();
-        match (idle >= QUIET, state.busy_since.is_some()) {
-            (true, _) => Readiness::Ready,
-            (false, true) => Readiness::Loading("the project".to_owned()),
-            (false, false) => Readiness::Young,
+        let work = &state.work;
+        match work.busy_with() {
+            Some(title) => Readiness::Loading(title.to_owned()),
+            None if work.is_idle(self.clock.now()) => Readiness::Ready,
+            None if work.was_busy() => Readiness::Loading("the project".to_owned()),
+            None => Readiness::Young,
         }
     }
 
-    /// Whether it began something that counts at this time or later, and is done with all of it.
+    /// Whether it began something of the project at this time or later, and is done with all of it.
     pub(crate) fn has_worked_since(&self, time: SystemTime) -> bool {
-        let state = self.state.borrow();
-        state.progress.is_empty() && state.busy_since.is_some_and(|since| since >= time)
+        self.state.borrow().work.has_worked_since(time)
+    }
+
+    /// Whether it says when it checks what was saved.
+    pub(crate) fn has_checks(&self) -> bool {
+        self.state.borrow().work.has_checks()
+    }
+
+    /// Whether it has checked what it was told last.
+    pub(crate) fn checked(&self) -> Checked {
+        self.state.borrow().work.checked(self.clock.now())
+    }
+
+    /// It is about to be told that something has changed.
+    pub(crate) fn changes(&self) {
+        self.quietly(Work::changed);
+    }
+
+    /// It is about to be told that something was saved.
+    pub(crate) fn saves(&self) {
+        let now = self.clock.now();
+        self.quietly(|work| work.saved(now));
+    }
+
+    /// Nobody is woken by what we say ourselves.
+    fn quietly(&self, note: impl FnOnce(&mut Work)) {
+        self.state.send_if_modified(|state| {
+            note(&mut state.work);
+            false
+        });
     }
 
     /// The last push of a file.
@@ -147,44 +166,28 @@ impl Heard {
         self.state.borrow().pushed.values().map(|push| push.at).max()
     }
 
+    /// Whether it was waited in vain for it to say something of a file, and nothing has come since.
+    pub(crate) fn is_silent(&self) -> bool {
+        let state = self.state.borrow();
+        state.silent_at == Some(state.pushes)
+    }
+
+    /// It was waited in vain for it to say something of a file.
+    pub(crate) fn was_silent(&self) {
+        self.state.send_if_modified(|state| {
+            state.silent_at = Some(state.pushes);
+            false
+        });
+    }
+
     /// How many pushes there were.
     pub(crate) fn pushes(&self) -> u64 {
         self.state.borrow().pushes
     }
 
     fn progress(&self, params: &Value) {
-        let token = match params.get("token") {
-            Some(Value::String(token)) => token.clone(),
-            Some(token) => token.to_string(),
-            None => return,
-        };
-        let Some(value) = params.get("value") else { return };
-        let title = value.get("title").and_then(Value::as_str).unwrap_or_default();
-        let does_not_count =
-            |begin: &String| token.starts_with(begin.as_str()) || title.starts_with(begin.as_str());
-        match value.get("kind").and_then(Value::as_str) {
-            Some("begin") if !self.background.iter().any(does_not_count) => {
-                let title = if title.is_empty() { token.clone() } else { title.to_owned() };
-                let now = self.clock.now();
-                self.state.send_modify(|state| {
-                    if state.progress.is_empty() {
-                        state.busy_since = Some(now);
-                    }
-                    state.progress.insert(token.clone(), title);
-                });
-            }
-            Some("end") => {
-                let now = self.clock.now();
-                self.state.send_if_modified(|state| {
-                    let ended = state.progress.remove(&token).is_some();
-                    if ended && state.progress.is_empty() {
-                        state.idle_since = now;
-                    }
-                    ended
-                });
-            }
-            _ => {}
-        }
+        let now = self.clock.now();
+        self.state.send_if_modified(|state| state.work.hear(params, now));
     }
 
     fn push(&self, params: &Value) {
@@ -316,7 +319,7 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let journal = Journal::new(None, Arc::clone(&clock), &TaskSet::new());
         let voice = Voice::new("s", Secrets::default(), &journal);
-        Heard::new(Path::new("/w"), settings, vec!["check".to_owned()], voice, clock)
+        Heard::new(Path::new("/w"), settings, Kinds::default(), voice, clock)
     }
 
     /// L33: one answer for each item, whatever is there.
@@ -341,44 +344,20 @@ mod tests {
     }
 
     #[test]
-    fn progress_that_counts_means_that_a_server_is_not_ready() {
+    fn work_on_the_project_means_that_a_server_is_not_ready() {
         let heard = heard(json!({}));
         assert_eq!(heard.readiness(), Readiness::Young);
-        let say = |token: Value, kind: &str, title: &str| {
-            let value = json!({"kind": kind, "title": title});
-            heard.heard("$/progress", json!({"token": token, "value": value}));
+        let say = |kind: &str| {
+            let value = json!({"kind": kind, "title": "Indexing"});
+            heard.heard("$/progress", json!({"token": 7, "value": value}));
         };
-        say(json!("check/1"), "begin", "cargo check");
-        say(json!(8), "begin", "check it");
-        assert_eq!(heard.readiness(), Readiness::Young);
-        say(json!(7), "begin", "Indexing");
-        say(json!("x"), "begin", "");
+        say("begin");
         assert_eq!(heard.readiness(), Readiness::Loading("Indexing".into()));
-        say(json!(7), "end", "");
-        assert_eq!(heard.readiness(), Readiness::Loading("x".into()));
-        say(json!("x"), "end", "");
+        say("end");
         assert_eq!(heard.readiness(), Readiness::Loading("the project".into()));
         let sick = json!({"health": "error", "message": "no toolchain", "quiescent": true});
         heard.heard("experimental/serverStatus", sick);
         assert_eq!(heard.readiness(), Readiness::Sick("no toolchain".into()));
-    }
-
-    #[test]
-    fn work_that_was_begun_before_says_nothing_of_what_came_after() {
-        let heard = heard(json!({}));
-        let say = |token: u64, kind: &str| {
-            let value = json!({"kind": kind, "title": "Indexing"});
-            heard.heard("$/progress", json!({"token": token, "value": value}));
-        };
-        say(1, "begin");
-        std::thread::yield_now();
-        let opened = SystemTime::now();
-        say(1, "end");
-        assert!(!heard.has_worked_since(opened));
-        say(2, "begin");
-        assert!(!heard.has_worked_since(opened));
-        say(2, "end");
-        assert!(heard.has_worked_since(opened));
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod seen;
 mod server;
 mod servers;
 mod settings;
+mod silence;
 mod source;
 mod symbol;
 mod symbols;
@@ -42,6 +43,7 @@ mod table;
 mod tool;
 mod uri;
 mod view;
+mod work;
 
 pub use choice::{Choice, language_of, servers_for};
 pub use definition::{

@@ -1,7 +1,7 @@
 //! One life of a server: started, introduced, shown documents, asked, ended.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -21,7 +21,8 @@ use crate::introduction::{ABILITIES, introduction, provider, registered};
 use crate::locate::Located;
 use crate::position::Encoding;
 use crate::roots::is_marked;
-use crate::source::Source;
+use crate::source::{Mark, Source};
+use crate::work::Kinds;
 
 /// How long a server may take to say that it is about to end.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(2);
@@ -100,7 +101,7 @@ impl Life {
         let heard = Arc::new(Heard::new(
             root,
             settings.clone(),
-            definition.background.clone(),
+            Kinds { background: definition.background.clone(), checks: definition.checks.clone() },
             voice.clone(),
             Arc::clone(&clock),
         ));
@@ -201,9 +202,31 @@ impl Life {
         self.documents.lock().await.show(&wire, source, language, files).await
     }
 
+    /// Tells it that a file which it has open was saved, as it was shown last: some check only then.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Gone`].
+    pub(crate) async fn save(&self, source: &Source) -> Result<(), NoAnswer> {
+        let wire = Wire { connection: &self.connection, heard: &self.heard };
+        self.documents.lock().await.save(&wire, source).await
+    }
+
     /// The documents that it has open, what was used last first.
     pub(crate) async fn open_documents(&self) -> Vec<Document> {
         self.documents.lock().await.all()
+    }
+
+    /// The files that it has open as they are on the disk.
+    pub(crate) async fn shown_as_they_are(&self) -> HashSet<PathBuf> {
+        let known = self.documents.lock().await.marks();
+        let look = tokio::task::spawn_blocking(move || {
+            known
+                .into_iter()
+                .filter(|(path, mark)| Mark::of(path) == *mark)
+                .map(|(path, _)| path)
+                .collect()
+        });
+        look.await.unwrap_or_default()
     }
 
     /// Shows it what has changed of the files that it has open.

@@ -4,7 +4,7 @@
 //! A task of its own does that ([`Server::run`]); everybody else looks at the state. So there is never more
 //! than one process for one project, also while one ends and the next is wanted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -222,8 +222,12 @@ impl Server {
 
     /// The server, if it answers already.
     pub(crate) fn warm(self: &Arc<Self>) -> Option<Use> {
+        self.life().map(|life| self.use_of(life))
+    }
+
+    fn life(&self) -> Option<Arc<Life>> {
         match &*self.state.borrow() {
-            State::Ready(life) if !life.has_ended() => Some(self.use_of(Arc::clone(life))),
+            State::Ready(life) if !life.has_ended() => Some(Arc::clone(life)),
             _ => None,
         }
     }
@@ -265,6 +269,16 @@ impl Server {
         if !path.starts_with(&self.root) || !self.runs() {
             return;
         }
+        // Before anybody can ask what that has made wrong.
+        if let State::Ready(life) = &*self.state.borrow()
+            && life.definition.reads(path)
+        {
+            life.heard.changes();
+        }
+        self.will_tell(path, change);
+    }
+
+    fn will_tell(&self, path: &Path, change: Change) {
         lock(&self.changes).insert(path.to_owned(), change);
         self.changed.notify_one();
     }
@@ -285,8 +299,16 @@ impl Server {
             drop(seen);
             return self.retire().await;
         }
+        let shown = match self.life() {
+            Some(life) => life.shown_as_they_are().await,
+            None => HashSet::new(),
+        };
         for (path, change) in changes {
-            self.file_changed(&path, change);
+            match shown.contains(&path) {
+                // It knows what is in it, and may have checked that.
+                true => self.will_tell(&path, change),
+                false => self.file_changed(&path, change),
+            }
         }
     }
 

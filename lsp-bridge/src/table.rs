@@ -65,6 +65,8 @@ struct Row {
     #[serde(default)]
     background: Vec<String>,
     #[serde(default)]
+    checks: Vec<String>,
+    #[serde(default)]
     whole_with: Vec<Marker>,
     install: String,
     source: String,
@@ -211,6 +213,7 @@ impl Row {
             asks_settings: false,
             cancels: true,
             background: Vec::new(),
+            checks: Vec::new(),
             whole_with: Vec::new(),
             install: String::new(),
             source: "your configuration".to_owned(),
@@ -301,6 +304,7 @@ impl Row {
             asks_settings: self.asks_settings,
             cancels: self.cancels,
             background: self.background.clone(),
+            checks: self.checks.clone(),
             whole_with: self.whole_with.clone(),
             environment: self.environment.clone(),
             install: self.install.clone(),

@@ -85,8 +85,13 @@ pub(crate) fn trust(completeness: &Completeness) -> String {
         Completeness::Loading(what) => {
             format!("still loading ({what}): may be incomplete or wrong, ask again later")
         }
+        Completeness::Checking(what) => {
+            format!("still checking ({what}): there may be more, ask again later")
+        }
         Completeness::Found(what) => format!("still loading ({what}): there may be more"),
-        Completeness::Partial(why) => format!("may be incomplete: {why}"),
+        Completeness::Partial(why) | Completeness::Unchecked(why) => {
+            format!("may be incomplete: {why}")
+        }
         Completeness::Sick(why) => {
             format!("the server says that it failed: {why}; do not rely on it")
         }

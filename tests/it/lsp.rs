@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::scene::Scene;
 
+mod checks;
 mod documents;
 mod edits;
 mod figures;
@@ -21,6 +22,7 @@ mod lives;
 mod pages;
 mod protocol;
 mod readiness;
+mod sound;
 mod texts;
 
 /// A session whose folder is trusted, with the server for `.toy` files.
@@ -80,6 +82,24 @@ impl Code {
         let config = fs_err::read_to_string(scene.place.bridle_home().join("config.toml")).unwrap();
         let named = config.replace("[lsp.toy]", &format!("[lsp.{name}]"));
         scene.place.configure("config.toml", named);
+        Self::open(scene).await
+    }
+
+    /// The server behind a library of others, which reports by itself where it is to `push`.
+    async fn sound(pushes: &str, files: &[(&str, &str)]) -> Self {
+        let scene = Scene::new(Script::new()).await;
+        for (path, text) in files {
+            scene.place.write(path, text);
+        }
+        configure(&scene.place, &json!({}), "", "settings.toy.deep.value = 3");
+        let config = fs_err::read_to_string(scene.place.bridle_home().join("config.toml")).unwrap();
+        let config = config.replace(
+            env!("CARGO_BIN_EXE_bridle-lsp-scripted"),
+            env!("CARGO_BIN_EXE_bridle-lsp-sound"),
+        );
+        let arguments = config.lines().find(|line| line.starts_with("args = ")).unwrap().to_owned();
+        let config = config.replace(&arguments, &format!("args = [{pushes:?}]"));
+        scene.place.configure("config.toml", config);
         Self::open(scene).await
     }
 
@@ -158,11 +178,19 @@ fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
 const AREA: &str = "def area\n  side(1) * side(2)\ndef side\n";
 const MAIN: &str = "def main\n  let width = area() + area()\nimpl area\n";
 
-/// Every question has its answer in lines of the source, and nothing is changed by any.
+/// Every question has its answer in lines of the source, and nothing is changed by any: whoever wrote the server.
 #[tokio::test]
 async fn every_question_is_answered_in_lines_of_the_source() {
     let files = [("src/area.toy", AREA), ("src/main.toy", MAIN)];
-    let mut it = Code::new(json!({}), &files).await;
+    let it = Code::new(json!({}), &files).await;
+    questions_are_answered(it).await;
+    for pushes in ["", "push"] {
+        let it = Code::sound(pushes, &files).await;
+        questions_are_answered(it).await;
+    }
+}
+
+async fn questions_are_answered(mut it: Code) {
     let before = tree(&it.scene.place);
     let result = it.nav("definition", "src/main.toy", 2, "area").await;
     assert!(result.contains("1 definition in 1 file (toy, complete"), "{result}");

@@ -87,11 +87,23 @@ impl Direct {
 
     pub(crate) fn introduce(&mut self, options: &Value) {
         let root = format!("file://{}", self.root.display());
+        let dynamic = json!({"dynamicRegistration": true});
+        let linked = json!({"dynamicRegistration": true, "linkSupport": true});
+        // What we can do, too: it decides what a server does before it answers.
+        let capabilities = json!({
+            "window": {"workDoneProgress": true},
+            "workspace": {"configuration": true, "workspaceFolders": true, "symbol": dynamic,
+                "didChangeConfiguration": dynamic, "diagnostics": {"refreshSupport": true},
+                "didChangeWatchedFiles": {"dynamicRegistration": true, "relativePatternSupport": true}},
+            "textDocument": {"synchronization": {"didSave": true}, "definition": linked,
+                "publishDiagnostics": {"versionSupport": true, "relatedInformation": true},
+                "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": true},
+                "documentSymbol": {"hierarchicalDocumentSymbolSupport": true}},
+            "experimental": {"serverStatusNotification": true},
+        });
         let params = json!({"processId": std::process::id(), "rootUri": root,
             "workspaceFolders": [{"uri": root, "name": "w"}], "initializationOptions": options,
-            "capabilities": {"window": {"workDoneProgress": true},
-                "workspace": {"configuration": true, "workspaceFolders": true},
-                "textDocument": {"definition": {"linkSupport": true}}}});
+            "capabilities": capabilities});
         self.ask("initialize", params);
         self.tell("initialized", json!({}));
     }

@@ -18,6 +18,9 @@ mod python;
 mod rust;
 mod typescript;
 
+/// How often it is asked what is wrong with a file, at most, until its server knows; each time takes seconds.
+const PATIENCE: usize = 20;
+
 /// What is called everywhere.
 const FUNCTION: &str = "gesamtfläche";
 
@@ -127,8 +130,16 @@ impl Live {
         self.ask("edit", json!({"path": path, "edits": edits})).await
     }
 
+    /// What is wrong with a file, once its server knows; it is never clean before.
     async fn problems(&mut self, path: &str) -> String {
-        self.ask("code_diagnostics", json!({"paths": [path]})).await
+        for _ in 0..PATIENCE {
+            let told = self.ask("code_diagnostics", json!({"paths": [path]})).await;
+            if !told.contains(" is still ") {
+                return told;
+            }
+            assert!(!told.contains("No errors"), "{told}");
+        }
+        panic!("{path}: its server is not done with it");
     }
 }
 

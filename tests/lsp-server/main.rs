@@ -10,7 +10,8 @@
 //! Actions: `good` (as without a rule), `reply` (a result), `error` (`[code, message]`), `big` (a result of
 //! so many bytes), `notify` (`[method, params]`), `request` (`[id, method, params]`), `raw` (bytes),
 //! `allocate` (so many MiB, held for ever), `child` (which holds so many MiB), `stderr` (a line), `wait` (until this file is there), `exit` (a code), `write` (so many bytes of
-//! notifications before anything else is read). `ROOT` in a text is the URI of the project.
+//! notifications before anything else is read), `behind` (`[method, [ACTION, …]]`: these once the next message of
+//! that method is answered). `ROOT` in a text is the URI of the project.
 //!
 //! What it hears is a line of JSON each in the file that `LSP_HEARD` names, and an empty file beside it:
 //! `NAME.textDocument-hover.2` for the second of that method.
@@ -42,7 +43,8 @@ fn main() {
         std::mem::forget(child.unwrap());
     }
     hear(&json!({"method": "started"}));
-    let mut server = Server { script, toy: Toy::default(), root: String::new() };
+    let mut server =
+        Server { script, toy: Toy::default(), root: String::new(), behind: Vec::new() };
     let mut input = std::io::stdin().lock();
     while let Some(message) = read(&mut input) {
         server.take(&message);
@@ -58,6 +60,8 @@ struct Server {
     script: &'static Value,
     toy: Toy,
     root: String,
+    /// What is to be done behind the next answer to a method.
+    behind: Vec<(String, Vec<Value>)>,
 }
 
 impl Server {
@@ -91,6 +95,13 @@ impl Server {
                 self.toy.hear(&method, &message["params"]);
                 self.good(&method, message);
             }
+        }
+        let (due, behind) =
+            std::mem::take(&mut self.behind).into_iter().partition(|(on, _)| *on == method);
+        self.behind = behind;
+        let due: Vec<(String, Vec<Value>)> = due;
+        for action in due.iter().flat_map(|(_, actions)| actions) {
+            self.act(action, message);
         }
     }
 
@@ -158,6 +169,10 @@ impl Server {
                 &json!({"jsonrpc": "2.0", "id": value[0], "method": value[1], "params": value[2]}),
             ),
             "raw" => raw(value.as_str().unwrap().as_bytes()),
+            "behind" => {
+                let actions = value[1].as_array().unwrap().clone();
+                self.behind.push((value[0].as_str().unwrap().to_owned(), actions));
+            }
             "stderr" => eprintln!("{}", value.as_str().unwrap()),
             "wait" => {
                 let path = std::path::PathBuf::from(value.as_str().unwrap());
@@ -237,7 +252,8 @@ fn hear(message: &Value) -> u64 {
     let mark = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\"");
     let text = std::fs::read_to_string(&path).unwrap();
     let is_it = |line: &&str| {
-        line.starts_with(&mark) || serde_json::from_str::<Value>(line).unwrap()["method"] == method
+        let of = |line| serde_json::from_str::<Value>(line).unwrap()["method"].clone();
+        line.starts_with(&mark) || of(line).as_str().unwrap_or("answer") == method
     };
     let count = text.lines().filter(is_it).count();
     let mut beside = path;

@@ -46,7 +46,7 @@ impl Toy {
         });
         if !self.push {
             self.initialize["capabilities"]["diagnosticProvider"] =
-                json!({"interFileDependencies": true});
+                json!({"interFileDependencies": true, "workspaceDiagnostics": false});
         }
         merge(&mut self.initialize, &script["initialize"]);
         let encoding = &self.initialize["capabilities"]["positionEncoding"];

@@ -97,11 +97,22 @@ async fn a_report_of_an_older_text_is_not_told() {
 /// L02: silence is not "clean".
 #[tokio::test]
 async fn a_server_that_reports_nothing_is_unknown() {
-    let script = json!({"initialize": {"capabilities": {"diagnosticProvider": false}}});
+    let script = json!({
+        "initialize": {"capabilities": {"diagnosticProvider": false}},
+        "rules": [{"on": "textDocument/hover", "do": [wrong("late", Some(1)), "good"]}],
+    });
     let mut it = Code::new(script, &[("main.toy", MAIN)]).await;
     let result = it.check("main.toy").await;
     assert!(result.contains("main.toy: unknown: toy did not report within 5 s"), "{result}");
     assert!(!result.contains("No errors"), "{result}");
+    // Nobody waits as long for it again before it says something.
+    let result = it.check("main.toy").await;
+    let still =
+        "main.toy: unknown: toy does not report: it did not before, and not within 0.5 s now";
+    assert!(result.contains(still), "{result}");
+    it.nav("hover", "main.toy", 1, "main").await;
+    let result = it.check("main.toy").await;
+    assert!(result.contains("late"), "{result}");
     it.finish().await;
 }
 

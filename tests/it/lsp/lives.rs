@@ -49,7 +49,7 @@ async fn a_server_that_dies_is_started_again_and_asked_again() {
     it.finish().await;
 }
 
-/// L10: a server that dies at every document is given up.
+/// L10: a server that dies at every document is started again after pauses that grow, and then given up.
 #[tokio::test]
 async fn a_server_that_dies_again_and_again_is_given_up() {
     let rules = json!([{"on": "textDocument/didOpen", "do": [{"stderr": "panic"}, {"exit": 101}]}]);
@@ -61,6 +61,21 @@ async fn a_server_that_dies_again_and_again_is_given_up() {
     }
     assert!(result.contains("lost 4 times") && result.contains("panic"), "{result}");
     assert_eq!(it.heard("started").len(), 4);
+    // From the end of one life to the beginning of the next: none, half a second, twice that.
+    let at = |method: &str, nth: usize| {
+        let marker = format!("heard.{method}.{nth}");
+        fs_err::metadata(it.scene.place.workspace().join(marker)).unwrap().modified().unwrap()
+    };
+    let pause = |life: usize| {
+        let (ended, begun) = (at("textDocument-didOpen", life), at("started", life + 1));
+        begun.duration_since(ended).unwrap_or_default()
+    };
+    let pauses = [1, 2, 3].map(pause);
+    // The system's clock for files is a coarse one.
+    let coarse = Duration::from_millis(20);
+    assert!(pauses[1] + coarse >= Duration::from_millis(500), "{pauses:?}");
+    assert!(pauses[2] + coarse >= Duration::from_millis(1_000), "{pauses:?}");
+    assert!(pauses[0] < pauses[2], "{pauses:?}");
     it.finish().await;
 }
 

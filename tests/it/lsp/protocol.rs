@@ -53,6 +53,119 @@ async fn an_edit_that_a_server_wants_is_refused() {
     it.finish().await;
 }
 
+/// No command of a server is ever executed, and nothing that leads to one is asked for: whatever it offers, it
+/// hears what is listed here and nothing else.
+#[tokio::test]
+async fn no_command_of_a_server_is_executed() {
+    let command = json!({"title": "Fix", "command": "toy.fix", "arguments": ["main.toy"]});
+    let at = json!({"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 3}});
+    let action =
+        json!({"title": "Fix", "kind": "quickfix", "isPreferred": true, "command": command});
+    let wrong = json!({"range": at, "severity": 1, "message": "bad", "code": "fixable",
+        "data": {"actions": [action]}});
+    let uri = json!("ROOT/main.toy");
+    let filters = json!({"filters": [{"pattern": {"glob": "**/*"}}]});
+    let files = ["willCreate", "didCreate", "willRename", "didRename", "willDelete", "didDelete"];
+    let files: serde_json::Map<_, _> =
+        files.iter().map(|name| ((*name).to_owned(), filters.clone())).collect();
+    let capabilities = json!({
+        "executeCommandProvider": {"commands": ["toy.fix", "editor.action.save"]},
+        "codeActionProvider": {"resolveProvider": true}, "codeLensProvider": {"resolveProvider": true},
+        "inlayHintProvider": {"resolveProvider": true}, "documentLinkProvider": {"resolveProvider": true},
+        "completionProvider": {"resolveProvider": true}, "documentFormattingProvider": true,
+        "documentOnTypeFormattingProvider": {"firstTriggerCharacter": "}"},
+        "textDocumentSync": {"openClose": true, "change": 2, "save": true, "willSave": true,
+            "willSaveWaitUntil": true},
+        "workspace": {"fileOperations": files},
+    });
+    let registered = json!({"registrations": [
+        {"id": "c", "method": "workspace/executeCommand", "registerOptions": {"commands": ["toy.more"]}},
+        {"id": "a", "method": "textDocument/codeAction"},
+    ]});
+    let ask = json!({"type": 1, "message": "Run toy.fix?", "actions": [{"title": "Run"}]});
+    let edit = json!({"label": "Fix", "edit": {"changes": {}}});
+    let script = json!({
+        "initialize": {"capabilities": capabilities},
+        "rules": [
+            {"on": "initialized", "do": [{"request": ["r", "client/registerCapability", registered]}]},
+            {"on": "textDocument/didOpen", "do": [
+                {"request": ["m", "window/showMessageRequest", ask]},
+                {"request": ["e", "workspace/applyEdit", edit]},
+                {"request": ["l", "workspace/codeLens/refresh", null]}, "good"]},
+            {"on": "textDocument/diagnostic", "do": [{"reply": {"kind": "full", "items": [wrong]}}]},
+            {"on": "textDocument/hover", "do": [{"reply": {"contents": {"kind": "markdown",
+                "value": "[Fix](command:toy.fix?%5B%22main.toy%22%5D)"}, "range": at}}]},
+            {"on": "textDocument/documentSymbol", "do": [{"reply": [{"name": "main", "kind": 12,
+                "range": at, "selectionRange": at, "command": command}]}]},
+            {"on": "workspace/symbol", "do": [{"reply": [{"name": "main", "kind": 12,
+                "location": {"uri": uri, "range": at}, "command": command}]}]},
+        ],
+    });
+    let mut it = Code::new(script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let mode = json!({"sessionId": it.session, "modeId": "auto"});
+    it.client.request("session/set_mode", mode).await.ok();
+    let ops = [
+        "definition",
+        "type_definition",
+        "implementations",
+        "references",
+        "hover",
+        "incoming_calls",
+        "outgoing_calls",
+    ];
+    for op in ops {
+        it.nav(op, "main.toy", 2, "area").await;
+    }
+    let rename = json!({"op": "rename_preview", "path": "main.toy", "line": 2, "symbol": "area",
+        "new_name": "size"});
+    it.call("code_nav", rename).await;
+    it.call("code_symbols", json!({"op": "outline", "path": "main.toy"})).await;
+    it.call("code_symbols", json!({"op": "search", "query": "main"})).await;
+    let result = it.check("main.toy").await;
+    assert!(result.contains("bad"), "{result}");
+    it.call("read", json!({"path": "main.toy"})).await;
+    let edits = json!([{"old_text": "def main", "new_text": "def major"}]);
+    it.call("edit", json!({"path": "main.toy", "edits": edits})).await;
+    it.call("write", json!({"path": "new.toy", "content": "def b\n"})).await;
+    it.check("new.toy").await;
+    it.call("shell", json!({"command": "mv new.toy moved.toy; rm area.toy"})).await;
+    it.check("moved.toy").await;
+    it.client.close_stdin().await;
+    assert!(it.client.wait().await.0.success());
+    let heard = it.scene.place.read("heard");
+    let heard = heard.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let methods = heard.filter_map(|message| message["method"].as_str().map(str::to_owned));
+    let expected = [
+        "$/cancelRequest",
+        "callHierarchy/incomingCalls",
+        "callHierarchy/outgoingCalls",
+        "exit",
+        "initialize",
+        "initialized",
+        "shutdown",
+        "started",
+        "textDocument/definition",
+        "textDocument/diagnostic",
+        "textDocument/didChange",
+        "textDocument/didClose",
+        "textDocument/didOpen",
+        "textDocument/didSave",
+        "textDocument/documentSymbol",
+        "textDocument/hover",
+        "textDocument/implementation",
+        "textDocument/prepareCallHierarchy",
+        "textDocument/references",
+        "textDocument/rename",
+        "textDocument/typeDefinition",
+        "workspace/didChangeWatchedFiles",
+        "workspace/symbol",
+    ];
+    let methods: std::collections::BTreeSet<String> = methods.collect();
+    let others: Vec<_> = methods.iter().filter(|it| !expected.contains(&it.as_str())).collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert!(methods.len() > 18, "{methods:?}");
+}
+
 /// L34: what a server prints beside its frames costs nothing.
 #[tokio::test]
 async fn noise_beside_frames_is_skipped() {
@@ -185,6 +298,39 @@ async fn a_question_without_an_answer_holds_up_no_other() {
     assert_eq!(it.client.reply(&turn).await.stop_reason(), "cancelled");
     it.scene.place.appears("heard.--cancelRequest.1").await;
     it.client.finish(&it.scene.place).await;
+}
+
+/// L22: a server that does not answer is waited for once, and for a moment only until it answers; what it answers
+/// otherwise has its time.
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_waited_for_once() {
+    let script = json!({"rules": [
+        {"on": "textDocument/hover", "nth": 1, "do": []},
+        {"on": "textDocument/hover", "nth": 2, "do": []},
+        {"on": "textDocument/hover", "nth": 3, "do": []},
+        {"on": "textDocument/hover", "nth": 5, "do": []},
+    ]});
+    let own = "start_timeout_s = 1";
+    let mut it = Code::with(script, &[("main.toy", MAIN)], "", own).await;
+    let unknown = "whether there is an answer is unknown";
+    let waited = format!("toy did not answer within 10 s; {unknown}");
+    let again = format!(
+        "does not answer: it did not when it was asked before, and not within 0.5 s now; {unknown}"
+    );
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains(&waited), "{result}");
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains(&again), "{result}");
+    // That it answers something else says nothing of this.
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("3 references"), "{result}");
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains(&again), "{result}");
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains("def main"), "{result}");
+    let result = it.nav("hover", "main.toy", 1, "main").await;
+    assert!(result.contains(&waited), "{result}");
+    it.finish().await;
 }
 
 /// L17: positions are counted as was agreed on, in both directions.
