@@ -18,12 +18,12 @@ use bridle_compose::{Around, Next, Observer};
 use bridle_session::{Content, EventData, FileBefore, ToolCallId};
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::Completeness;
 use crate::check::row;
 use crate::definition::Purpose;
 use crate::desk::Desk;
 use crate::diagnose::Report;
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::reply::Completeness;
 use crate::server::Change;
 use crate::servers::Candidate;
 

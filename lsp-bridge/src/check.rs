@@ -10,11 +10,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{Completeness, Trouble};
 use crate::definition::Purpose;
 use crate::desk::{Desk, NoResult};
 use crate::diagnose::{REPORT_LIMIT, Report, Unknown};
 use crate::diagnostic::{Diagnostic, Severity};
+use crate::reply::{Completeness, Trouble};
 use crate::symbol::quoted;
 use crate::tool::{Ask, Told};
 use crate::view::{MAX_CHARS, trust};

@@ -10,8 +10,9 @@ use bridle_world::{Placement, Roots, path_text};
 use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{Project, Trouble};
+use crate::ask::Project;
 use crate::definition::Purpose;
+use crate::reply::Trouble;
 use crate::servers::{Candidate, NoServer};
 
 /// How many changed files are remembered.

@@ -11,12 +11,13 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{Completeness, MAX_STALE, Project, STALE, Trouble, lost, read, stale_pause};
+use crate::ask::{MAX_STALE, Project, STALE, lost, read, stale_pause};
 use crate::connection::{NoAnswer, put};
 use crate::diagnostic::{Diagnostic, diagnostics};
 use crate::documents::Shown;
 use crate::heard::{Push, Readiness};
 use crate::life::Life;
+use crate::reply::{Completeness, Trouble};
 use crate::servers::Candidate;
 use crate::silence::{LONG, PATIENCE};
 use crate::source::Source;

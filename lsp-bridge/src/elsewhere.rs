@@ -8,11 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::ask::{Completeness, Project, read};
+use crate::ask::{Project, read};
 use crate::diagnose::{Report, SETTLED, is_fresh};
 use crate::documents::Document;
 use crate::heard::Readiness;
 use crate::life::Life;
+use crate::reply::Completeness;
 use crate::servers::Candidate;
 
 /// The most files of one server, the ones that were used last.

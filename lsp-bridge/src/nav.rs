@@ -8,18 +8,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Entry, Place, call_items, calls, edits, hover, outline, places};
-use crate::ask::{At, Question, Reply, Trouble, read};
+use crate::answer::changes::edits;
+use crate::answer::entries::{Calls, call_items, calls};
+use crate::answer::{Place, hover, places};
+use crate::ask::{At, Question};
 use crate::desk::{Desk, NoResult};
 use crate::preview::preview;
-use crate::servers::Candidate;
-use crate::symbol::{Symbol, quoted};
-use crate::symbols::search;
+use crate::reply::{Reply, Trouble};
+use crate::subject::{self, Subject, labelled};
+use crate::symbol::Symbol;
 use crate::tool::{Ask, Told};
 use crate::view::{self, DeskView, Ignored, Page, Row, in_no_file, trust};
-
-/// How many places a symbol may stand for before the model has to choose.
-const MAX_CANDIDATES: usize = 20;
 
 /// Of how many overloads calls are asked for.
 const MAX_CALL_ITEMS: usize = 4;
@@ -71,14 +70,6 @@ impl Op {
             Self::RenamePreview => "rename preview",
         }
     }
-}
-
-/// What is asked about, and whom.
-struct Subject {
-    candidate: Candidate,
-    at: At,
-    /// Where the project has it, when it was found by its name.
-    named: Option<Place>,
 }
 
 #[async_trait]
@@ -145,7 +136,7 @@ impl Ask for Nav {
         if symbol.name.is_empty() {
             return Err(NoResult::Wrong("`symbol` is empty: say which one is meant".to_owned()));
         }
-        let subject = match self.subject(&symbol, files.first(), desk, token).await? {
+        let subject = match subject::find(&symbol, files.first(), self.line, desk, token).await? {
             Ok(subject) => subject,
             Err(choice) => return Ok(choice),
         };
@@ -161,130 +152,6 @@ impl Ask for Nav {
 impl Nav {
     fn page(&self) -> Page {
         Page::of(self.limit, self.offset)
-    }
-
-    /// What is meant; or a list of what may be.
-    async fn subject(
-        &self,
-        symbol: &Symbol,
-        file: Option<&PathBuf>,
-        desk: &Desk,
-        token: &CancellationToken,
-    ) -> Result<Result<Subject, Told>, NoResult> {
-        let Some(file) = file else { return self.by_name(symbol, desk, token).await };
-        let candidate = desk.navigator(file, token).await?;
-        let file = file.clone();
-        if let Some(line) = self.line {
-            let line = line.saturating_sub(1);
-            let at = At::Symbol { file, line, symbol: symbol.clone() };
-            return Ok(Ok(Subject { candidate, at, named: None }));
-        }
-        let question = Question {
-            method: "textDocument/documentSymbol",
-            at: At::File(file.clone()),
-            more: json!({}),
-        };
-        // A server without an outline may do the rest.
-        let outlined = desk.project.ask(&candidate, &question, token).await;
-        let entries = match &outlined {
-            Ok(reply) => outline(&reply.result, &file).map(|it| it.list).unwrap_or_default(),
-            Err(Trouble::Cancelled) => return Err(Trouble::Cancelled.into()),
-            Err(_) => Vec::new(),
-        };
-        let named: Vec<_> = entries.into_iter().filter(|entry| is_named(entry, symbol)).collect();
-        match named.as_slice() {
-            [one] => {
-                let at = At::Position { file, position: one.place.range.start };
-                let at = self.on_line(at, one, symbol);
-                Ok(Ok(Subject { candidate, at, named: None }))
-            }
-            [] => self.in_text(symbol, file, candidate, desk).await,
-            several => Ok(Err(self.choose(several, desk).await)),
-        }
-    }
-
-    /// The symbol on the line of its entry: some servers give the beginning of the whole item.
-    fn on_line(&self, at: At, entry: &Entry, symbol: &Symbol) -> At {
-        match at {
-            At::Position { file, .. } => {
-                At::Symbol { file, line: entry.place.range.start.line, symbol: symbol.clone() }
-            }
-            at => at,
-        }
-    }
-
-    /// Where it stands in the text of a file, if that is one place.
-    async fn in_text(
-        &self,
-        symbol: &Symbol,
-        file: PathBuf,
-        candidate: Candidate,
-        desk: &Desk,
-    ) -> Result<Result<Subject, Told>, NoResult> {
-        let source = read(&desk.project.files, &file).await?;
-        let mut lines: Vec<_> = symbol
-            .everywhere(&source, crate::position::Encoding::Utf8)
-            .into_iter()
-            .map(|position| position.line)
-            .collect();
-        lines.dedup();
-        match lines.as_slice() {
-            [] => {
-                Err(NoResult::Wrong(format!("`{}` is not in {}", symbol.name, desk.shown(&file))))
-            }
-            [line] => {
-                let at = At::Symbol { file, line: *line, symbol: symbol.clone() };
-                Ok(Ok(Subject { candidate, at, named: None }))
-            }
-            several => {
-                let mut text =
-                    format!("`{}` stands on several lines; say which with `line`:\n", symbol.name);
-                for line in several.iter().take(MAX_CANDIDATES) {
-                    let source = source.line(*line).map(quoted).unwrap_or_default();
-                    text.push_str(&format!("{}:{}: {source}\n", desk.shown(&file), line + 1));
-                }
-                Ok(Err(Told { text, ..Told::default() }))
-            }
-        }
-    }
-
-    /// What the project has of this name.
-    async fn by_name(
-        &self,
-        symbol: &Symbol,
-        desk: &Desk,
-        token: &CancellationToken,
-    ) -> Result<Result<Subject, Told>, NoResult> {
-        let found = search(&symbol.name, desk, token).await?;
-        let mut named: Vec<_> =
-            found.entries.iter().filter(|entry| is_named(entry, symbol)).cloned().collect();
-        named.retain(|entry| desk.is_inside(&entry.place.path));
-        match named.as_slice() {
-            [] => {
-                let who = trust(&found.completeness) + &in_no_file(found.elsewhere);
-                Err(NoResult::Wrong(format!(
-                    "no symbol named `{}` was found in the project ({}, {who}); give `path` and `line`",
-                    symbol.name, found.who
-                )))
-            }
-            [one] => {
-                let candidate = desk.navigator(&one.place.path, token).await?;
-                let (file, line) = (one.place.path.clone(), one.place.range.start.line);
-                let at = At::Symbol { file, line, symbol: symbol.clone() };
-                Ok(Ok(Subject { candidate, at, named: Some(one.place.clone()) }))
-            }
-            several => Ok(Err(self.choose(several, desk).await)),
-        }
-    }
-
-    async fn choose(&self, entries: &[Entry], desk: &Desk) -> Told {
-        let rows = entries
-            .iter()
-            .map(|entry| Row { place: entry.place.clone(), label: Some(labelled(entry)) });
-        let page = Page { limit: MAX_CANDIDATES, offset: 0 };
-        let who = "say which with `path` and `line`".to_owned();
-        let what = ("symbol of that name", "symbols of that name");
-        view::list(&DeskView::of(desk), rows.collect(), what, who, page, Ignored::Shown).await
     }
 
     async fn places(
@@ -426,13 +293,13 @@ impl Nav {
     }
 }
 
-fn call_rows(call: crate::answer::Calls, origin: Option<&PathBuf>, incoming: bool) -> Vec<Row> {
+fn call_rows(call: Calls, origin: Option<&PathBuf>, incoming: bool) -> Vec<Row> {
     let label = Some(labelled(&call.entry));
     // The places of calls are in the caller: there, or where the calls are asked of.
     let caller = if incoming { Some(&call.entry.place.path) } else { origin };
     let row = |range| {
         let path = caller.cloned().unwrap_or_else(|| call.entry.place.path.clone());
-        Row { place: crate::answer::Place { path, range }, label: label.clone() }
+        Row { place: Place { path, range }, label: label.clone() }
     };
     match call.at.is_empty() {
         true => vec![Row { place: call.entry.place.clone(), label }],
@@ -465,19 +332,4 @@ fn nothing(what: &str, subject: &Subject, reply: &Reply) -> Told {
     let note = reply.found.as_ref().and_then(|found| found.note.as_ref());
     let note = note.map(|note| format!(" {note}.")).unwrap_or_default();
     view::nothing(what, name, &reply.completeness, &note)
-}
-
-fn is_named(entry: &Entry, symbol: &Symbol) -> bool {
-    // Some servers add parameters to the name.
-    let name = entry.name.split(['(', '<']).next().unwrap_or_default().trim();
-    name == symbol.name || name.rsplit(['.', ':']).next() == Some(symbol.name.as_str())
-}
-
-fn labelled(entry: &Entry) -> String {
-    match &entry.container {
-        Some(container) if *container != entry.name => {
-            format!("{} {} in {container}", entry.kind, entry.name)
-        }
-        _ => format!("{} {}", entry.kind, entry.name),
-    }
 }

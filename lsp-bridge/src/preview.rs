@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bridle_agent::Location;
 
-use crate::answer::{Change, Edits, FileChange};
+use crate::answer::changes::{Change, Edits, FileChange};
 use crate::ask::read;
 use crate::desk::Desk;
 use crate::position::{Encoding, Position, byte_at, lines};

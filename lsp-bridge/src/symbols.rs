@@ -11,11 +11,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::{Entry, KINDS, Listed, outline, symbols};
-use crate::ask::{At, Completeness, Question, Trouble, read};
+use crate::answer::Listed;
+use crate::answer::entries::{Entry, KINDS, outline, symbols};
+use crate::ask::{At, Question, read};
 use crate::choice::language_of;
 use crate::definition::Purpose;
 use crate::desk::{Desk, NoResult};
+use crate::reply::{Completeness, Trouble};
 use crate::servers::Candidate;
 use crate::symbol::quoted;
 use crate::tool::{Ask, Told};

@@ -9,8 +9,8 @@ use bridle_world::files::Files;
 use bridle_world::search::IgnoreRules;
 
 use crate::answer::Place;
-use crate::ask::Completeness;
 use crate::desk::Desk;
+use crate::reply::Completeness;
 use crate::source::Source;
 use crate::symbol::quoted;
 use crate::tool::Told;

@@ -312,11 +312,12 @@ impl Toy {
         let position = &params["position"];
         let line = usize::try_from(position["line"].as_u64().unwrap()).unwrap();
         let column = usize::try_from(position["character"].as_u64().unwrap()).unwrap();
-        let here = self.words().filter(|word| word.path == path && word.line == line);
-        let at = |word: &Word<'_>| {
-            let (start, end) = self.columns(word);
-            (start..=end).contains(&column)
-        };
+        let mut here =
+            self.words().filter(|word| word.path == path && word.line == line).peekable();
+        let Some(first) = here.peek() else { return String::new() };
+        let place = json!({"line": 0, "character": column});
+        let column = self.byte(first.text, &place);
+        let at = |word: &Word<'_>| (word.at..=word.at + word.name.len()).contains(&column);
         here.filter(at).last().map_or_else(String::new, |word| word.name.to_owned())
     }
 
