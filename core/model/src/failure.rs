@@ -18,6 +18,22 @@ pub struct ModelFailure {
     pub request_id: Option<String>,
     /// Which of the request's tools the provider refuses: its place among them, from 0.
     pub refused_tool: Option<usize>,
+    /// What the provider refuses of the request's images, where it may be these.
+    pub refused_images: Option<RefusedImages>,
+}
+
+/// What a provider refuses of the images of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedImages {
+    /// One of them, whatever is wrong with it.
+    One,
+    /// That they are so many.
+    Many {
+        /// How many it takes, where it says so.
+        most: Option<u32>,
+    },
+    /// The bytes of the whole request, of which images may be the most.
+    Bytes,
 }
 
 impl ModelFailure {
@@ -30,6 +46,7 @@ impl ModelFailure {
             retry_after: None,
             request_id: None,
             refused_tool: None,
+            refused_images: None,
         }
     }
 

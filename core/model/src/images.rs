@@ -7,19 +7,26 @@
 //! takes is shown smaller (`scale.rs`) from the first time on or never in a series. Everything follows
 //! from the log and the files, so a resumed session chooses the same.
 //!
+//! A provider may take less than is known of it. What is then given up is [`Shown`]'s to say and
+//! the log's to keep.
+//!
 //! It reads no file; it says which ones it needs.
 
 mod file;
 mod scale;
+mod shown;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bridle_session::{BlobHash, BlobRef, Content, ImageScaled, Message, Projection, Seq};
+use bridle_session::{
+    BlobHash, BlobRef, Content, ImageScaled, Message, OffloadReason, Projection, Seq,
+};
 use serde::Deserialize;
 
 pub use self::file::{Image, ImageFormat, NotAnImage};
 pub use self::scale::{MAX_PIXELS, Smaller, smaller};
+pub use self::shown::Shown;
 use crate::plant::Plant;
 
 /// What a route takes of images.
@@ -92,6 +99,10 @@ pub struct Images {
     places: HashMap<Place, Result<Arc<Image>, String>>,
     missing: Vec<(Seq, BlobRef)>,
     too_large: Vec<(Seq, BlobRef)>,
+    /// Those that the log says are given up: everybody concerned knows.
+    decided: HashSet<Place>,
+    /// Those that are shown, the oldest first.
+    shown: Shown,
     /// What is said of those that are shown smaller than they are.
     notes: HashMap<Place, String>,
     /// Why some cannot be made smaller: for a person only, because the next process may not know it.
@@ -124,10 +135,11 @@ impl Images {
         for (number, candidate) in candidates.into_iter().enumerate() {
             let place = candidate.place;
             let is_new = answered.is_none_or(|answer| place.0 > answer);
-            let choice = if projection.is_offloaded(place.0) {
-                Choice::GiveUp("its file cannot be read".to_owned())
+            let choice = if let Some(reason) = projection.offloaded(place.0, candidate.number) {
+                images.decided.insert(place);
+                Choice::GiveUp(decided(reason).to_owned())
             } else if number < given_up {
-                Choice::GiveUp("later images take up the room there is".to_owned())
+                Choice::GiveUp(LATER_ONES.to_owned())
             } else {
                 room.choose(&candidate, shelf, is_new)
             };
@@ -136,6 +148,8 @@ impl Images {
             }
             match choice {
                 Choice::Show(image) => {
+                    let bytes = encoded(candidate.shown());
+                    images.shown.add(place.0, candidate.number, bytes);
                     images.notes.extend(candidate.scaled.map(|scaled| (place, note(scaled))));
                     images.places.insert(place, Ok(image));
                 }
@@ -164,10 +178,16 @@ impl Images {
         self.notes.get(&(seq, index)).map(String::as_str)
     }
 
-    /// The message of each image that is not shown, and why, for a person; in no order.
+    /// Those that are shown.
+    pub fn shown(&self) -> &Shown {
+        &self.shown
+    }
+
+    /// The message of each image that is not shown although the log does not say so, and why, for a
+    /// person; in no order.
     pub fn given_up(&self) -> impl Iterator<Item = (Seq, String)> {
         self.places.iter().filter_map(|(place, image)| {
-            let reason = image.as_ref().err()?;
+            let reason = image.as_ref().err().filter(|_| !self.decided.contains(place))?;
             let stiff =
                 self.stiff.get(place).map(|why| format!("; it cannot be made smaller: {why}"));
             Some((place.0, format!("{reason}{}", stiff.unwrap_or_default())))
@@ -194,9 +214,23 @@ enum Choice {
     Scale,
 }
 
+/// Why an older image has no place.
+const LATER_ONES: &str = "later images take up the room there is";
+
+/// What a model reads of an image that the log says is given up.
+fn decided(reason: OffloadReason) -> &'static str {
+    match reason {
+        OffloadReason::Lost => "its file cannot be read",
+        OffloadReason::Refused => "the provider refused it",
+        OffloadReason::Room => LATER_ONES,
+    }
+}
+
 /// An image of a conversation.
 struct Candidate<'a> {
     place: Place,
+    /// Which of the images of its message it is, from 0.
+    number: usize,
     /// The file as it came in.
     blob: &'a BlobRef,
     /// What is shown in its place.
@@ -281,12 +315,13 @@ fn candidates(projection: &Projection) -> Vec<Candidate<'_>> {
         }
     };
     let parts = projection.entries().filter_map(content).flat_map(|(seq, parts)| {
-        parts.iter().enumerate().filter_map(move |(index, part)| match part {
-            Content::Image { blob, .. } => {
-                let scaled = projection.scaled(&blob.hash);
-                Some(Candidate { place: (seq, index), blob, scaled })
-            }
+        let blobs = parts.iter().enumerate().filter_map(|(index, part)| match part {
+            Content::Image { blob, .. } => Some((index, blob)),
             _ => None,
+        });
+        blobs.enumerate().map(move |(number, (index, blob))| {
+            let scaled = projection.scaled(&blob.hash);
+            Candidate { place: (seq, index), number, blob, scaled }
         })
     });
     parts.collect()

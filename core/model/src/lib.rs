@@ -37,11 +37,11 @@ pub use catalogue::{
 pub use chunk::{BlockKind, Chunk, Refusal, StopReason};
 pub use content::file_of_uri;
 pub use effort::Effort;
-pub use failure::{FailureCode, ModelFailure};
+pub use failure::{FailureCode, ModelFailure, RefusedImages};
 pub use http::{HttpClient, Secret, client_builder, innermost};
 pub use images::{
     Image, ImageFormat, ImageLimits, ImageShelf, Images, MAX_IMAGE_BYTES, MAX_PIXELS, NotAnImage,
-    Smaller, smaller,
+    Shown, Smaller, smaller,
 };
 pub use prefix::{PrefixGuard, PrefixHash, PrefixStep};
 pub use request::{ModelRequest, RequestCache, ToolSpec};

@@ -192,7 +192,8 @@ fn is_safe_to_keep(block: &Block) -> bool {
 
 fn admit_offload(offload: &ImageOffload) -> Rule {
     hold(!offload.messages.is_empty(), "names no message")?;
-    hold(all_distinct(&offload.messages), "names a message twice")
+    hold(all_distinct(&offload.messages), "names a message twice")?;
+    hold(offload.of_last != Some(0), "names no image of its last message")
 }
 
 fn admit_scaled(ImageScaled { from, to, .. }: &ImageScaled) -> Rule {

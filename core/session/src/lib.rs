@@ -42,5 +42,5 @@ pub use id::{
 pub use price::{Cost, Money, Nanos, Peak, PriceList, PriceTier};
 pub use projection::{Message, Projection};
 pub use session::{AppendError, ReplayError, Session};
-pub use state::{OpenCall, PlannedRetry, SessionState};
+pub use state::{Offloaded, OpenCall, PlannedRetry, SessionState};
 pub use vocabulary::*;

@@ -1,15 +1,15 @@
 //! What a model request is made of: the messages on the surface, shared and immutable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::blob::BlobHash;
 use crate::id::Seq;
 use crate::nodes::Nodes;
-use crate::state::SessionState;
+use crate::state::{Offloaded, SessionState};
 use crate::vocabulary::{
-    AssistantMessage, DeveloperMessage, EventData, ImageScaled, SystemMessage, ToolResult,
-    UserMessage,
+    AssistantMessage, DeveloperMessage, EventData, ImageScaled, OffloadReason, SystemMessage,
+    ToolResult, UserMessage,
 };
 
 /// The surface frozen at one moment. Cloning shares the list and the events.
@@ -18,7 +18,7 @@ use crate::vocabulary::{
 #[derive(Clone, Debug)]
 pub struct Projection {
     nodes: Nodes,
-    offloaded: Arc<BTreeSet<Seq>>,
+    offloaded: Arc<BTreeMap<Seq, Offloaded>>,
     scaled: Arc<BTreeMap<BlobHash, ImageScaled>>,
 }
 
@@ -51,10 +51,11 @@ impl Projection {
         Self { nodes, offloaded, scaled }
     }
 
-    /// Whether a note of text stands for the images of the message at `seq`: an `image/offload`
-    /// names it.
-    pub fn is_offloaded(&self, seq: Seq) -> bool {
-        self.offloaded.contains(&seq)
+    /// Why a note of text stands for image number `image` (from 0) of the message at `seq`: an
+    /// `image/offload` names it. `None` where none does.
+    pub fn offloaded(&self, seq: Seq, image: usize) -> Option<OffloadReason> {
+        let Offloaded { first, reason } = self.offloaded.get(&seq)?;
+        first.is_none_or(|first| image < first as usize).then_some(*reason)
     }
 
     /// What is shown in the place of the image with this name: the last `image/scaled` that names it.

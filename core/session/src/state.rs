@@ -17,8 +17,8 @@ use crate::fold::{
 };
 use crate::id::{EventCount, JobId, Route, Seq, SeriesNumber, ToolCallId, UnixMillis};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, EventData, FileObserved, ImageScaled, JobStarted, LlmRetry,
-    LogGap, RequestContext, RequestHeader, TurnEndReason,
+    AssistantMessage, AssistantPartial, EventData, FileObserved, ImageOffload, ImageScaled,
+    JobStarted, LlmRetry, LogGap, OffloadReason, RequestContext, RequestHeader, TurnEndReason,
 };
 
 /// The state of a session after its last event.
@@ -70,8 +70,13 @@ pub struct SessionState {
     pub observed: Arc<BTreeMap<PathBuf, String>>,
     /// What the last turn may have changed. From `file/kept` since the last `turn/start`.
     pub kept: BTreeSet<PathBuf>,
-    /// The messages whose images a note of text stands for. From `image/offload`.
-    pub offloaded: Arc<BTreeSet<Seq>>,
+    /// The messages of whose images a note of text stands for some. From `image/offload`.
+    pub offloaded: Arc<BTreeMap<Seq, Offloaded>>,
+    /// Why images are not shown any more that an answer of the current series has seen, so that the
+    /// next request begins a series.
+    pub unshown: Option<OffloadReason>,
+    /// The last answer since the last `request/header`.
+    answered: Option<Seq>,
     /// What is shown in the place of which image. From `image/scaled`.
     pub scaled: Arc<BTreeMap<BlobHash, ImageScaled>>,
     /// How many events a fork inherited; 0 for a session that is no fork. The last
@@ -96,6 +101,15 @@ pub struct PlannedRetry {
     pub retry: LlmRetry,
     /// When the try may begin.
     pub due: UnixMillis,
+}
+
+/// The images of a message that a note of text stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloaded {
+    /// How many, from its first on; `None` for all of them.
+    pub first: Option<u32>,
+    /// Why.
+    pub reason: OffloadReason,
 }
 
 /// A tool call that waits for its result.
@@ -234,13 +248,31 @@ impl SessionState {
     /// Follows what is shown in the place of images.
     fn show(&mut self, event: &Event) {
         match &event.data {
-            EventData::ImageOffload(offload) => {
-                Arc::make_mut(&mut self.offloaded).extend(&offload.messages);
-            }
+            EventData::ImageOffload(offload) => self.offload(offload),
+            EventData::AssistantMessage(_) => self.answered = Some(event.seq),
+            EventData::RequestHeader(_) => (self.answered, self.unshown) = (None, None),
             EventData::ImageScaled(scaled) => {
                 Arc::make_mut(&mut self.scaled).insert(scaled.image.clone(), scaled.clone());
             }
             _ => {}
+        }
+    }
+
+    fn offload(&mut self, ImageOffload { messages, reason, of_last }: &ImageOffload) {
+        let offloaded = Arc::make_mut(&mut self.offloaded);
+        for message in messages {
+            let first = of_last.filter(|_| messages.last() == Some(message));
+            let known = offloaded.entry(*message).or_insert(Offloaded { first, reason: *reason });
+            // What is given up stays so, for the reason that it was given up for.
+            match (known.first, first) {
+                (Some(_), None) => *known = Offloaded { first, reason: *reason },
+                (Some(before), Some(now)) => known.first = Some(before.max(now)),
+                (None, _) => {}
+            }
+        }
+        let is_seen = |message: &Seq| self.answered.is_some_and(|answer| *message < answer);
+        if messages.iter().any(is_seen) {
+            self.unshown = Some(*reason);
         }
     }
 

@@ -22,9 +22,6 @@ use crate::reply::Kind;
 use crate::strict::{self, Accepted, Dialect, Key, Refusal, Rules};
 use crate::{Delivery, Recorded, Reply, Script, Violation, error, model};
 
-/// The largest request body, in bytes; larger ones are refused with 413.
-const MAX_BODY: usize = 32 * 1024 * 1024;
-
 /// The script cut the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the script cut the connection")]
@@ -60,6 +57,10 @@ impl Shared {
     /// Whether answers count what the provider's cache would have.
     fn caches(&self) -> bool {
         self.inner().script.caches
+    }
+
+    fn largest_body(&self) -> usize {
+        self.inner().script.largest_body
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -115,7 +116,7 @@ pub(crate) async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     let (head, body) = request.into_parts();
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let collected = Limited::new(body, MAX_BODY).collect().await;
+    let collected = Limited::new(body, shared.largest_body()).collect().await;
     let is_too_large = collected.is_err();
     let bytes = collected.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let recorded = Recorded::new(head.method.as_str(), &path, head.headers, bytes);

@@ -24,6 +24,8 @@ pub struct ModelSpec {
     pub thinking: Thinking,
     /// Whether images are accepted.
     pub images: bool,
+    /// The most images of a request.
+    pub most_images: usize,
     /// Whether `system` messages are accepted after the first message.
     pub system_messages: bool,
 }
@@ -38,6 +40,7 @@ impl ModelSpec {
             max_output,
             thinking: Thinking::Optional,
             images: true,
+            most_images: 100,
             system_messages: true,
         }
     }

@@ -10,13 +10,17 @@ use crate::{Answer, ModelSpec, Reply, directive};
 /// What a server answers when its script says nothing else.
 pub(crate) const DEFAULT_TEXT: &str = "All good: this is the scripted reply.";
 
+/// The largest request body, in bytes; larger ones are refused with 413.
+const MAX_BODY: usize = 32 * 1024 * 1024;
+
 /// The replies of a server, and what it accepts.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Script {
     pub(crate) queue: VecDeque<Reply>,
     pub(crate) models: Vec<ModelSpec>,
     pub(crate) key: Option<String>,
     pub(crate) caches: bool,
+    pub(crate) largest_body: usize,
     rules: Vec<Rule>,
     default: Option<Reply>,
 }
@@ -27,10 +31,29 @@ struct Rule {
     steps: Vec<Reply>,
 }
 
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            models: Vec::new(),
+            key: None,
+            caches: false,
+            largest_body: MAX_BODY,
+            rules: Vec::new(),
+            default: None,
+        }
+    }
+}
+
 impl Script {
     /// A script that answers every prompt with a short text.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Refuses requests with more bytes than this with 413, as whatever stands before a provider may.
+    pub fn largest_body(self, bytes: usize) -> Self {
+        Self { largest_body: bytes, ..self }
     }
 
     /// Appends a reply to the queue. The queue is used up first, one reply per accepted request.

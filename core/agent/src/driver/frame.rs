@@ -6,7 +6,7 @@
 
 use bridle_model::{
     CacheMiss, CacheWatch, Effort, ImageShelf, ModelRequest, PrefixGuard, PrefixStep, PreparedCall,
-    RequestCache,
+    RequestCache, Shown,
 };
 use bridle_session::{
     Draft, EventData, Message, RequestContext, RequestHeader, Route, Seq, SeriesNumber, Session,
@@ -32,6 +32,8 @@ pub(super) struct Frame {
     cache: CacheWatch,
     /// The images of the series, and up to where the person was told of those not shown.
     pub(super) shelf: ImageShelf,
+    /// Those that the last request has shown.
+    pub(super) shown: Shown,
     pub(super) told_images: Seq,
     /// What is kept of the last request, so that the next one costs only what is new.
     kept: RequestCache,
@@ -56,6 +58,7 @@ impl Frame {
             step: PrefixStep::First,
             cache: CacheWatch::default(),
             shelf: ImageShelf::default(),
+            shown: Shown::default(),
             told_images: Seq::default(),
             kept: RequestCache::default(),
             began: None,
@@ -129,6 +132,7 @@ impl Driver {
             () if self.recorder.session().state().shortened => Some("compacted"),
             () if self.recorder.session().state().series_broken => Some("damaged"),
             () if system_changed => Some("system-changed"),
+            () if self.images_unshown().is_some() => self.images_unshown(),
             () if self.assembly.specs_changed || !tools.eq(&self.frame.tools) => {
                 Some("tools-changed")
             }

@@ -2,15 +2,20 @@
 //!
 //! Which images are shown follows from the log and the files ([`Images`]). A file that cannot be
 //! read is not the end of a session: `image/offload` says that a note stands for it from here on,
-//! also if the file should come back, and a series that has shown it ends. Of one that is too large for
-//! its provider a smaller picture is kept, and `image/scaled` says that it is shown from here on.
+//! also if the file should come back, and a series that has shown it ends. The same becomes of what a
+//! provider refuses: what is new where one is refused, the oldest where they are too many. Of one that
+//! is too large for its provider a smaller picture is kept, and `image/scaled` says that it is shown
+//! from here on.
+
+use std::sync::Arc;
 
 use bridle_model::{
-    FailureCode, Image, ImageLimits, Images, ModelFailure, ModelRequest, NotAnImage, PreparedCall,
-    Smaller, smaller,
+    Image, ImageLimits, Images, ModelFailure, ModelRequest, NotAnImage, PreparedCall,
+    RefusedImages, Shown, Smaller, smaller,
 };
 use bridle_session::{
-    BlobHash, BlobRef, Content, ImageOffload, ImageScaled, Message, PixelSize, Seq,
+    BlobHash, BlobRef, ImageOffload, ImageScaled, Message, OffloadReason, PixelSize, Projection,
+    Seq,
 };
 use bridle_store::BlobStore;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +23,9 @@ use tokio_util::sync::CancellationToken;
 use super::Driver;
 use super::halt::Halt;
 use crate::update::NoticeLevel;
+
+/// About how many bytes of a request a token is.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// A file that was read, or why it could not be.
 type Read = Result<(BlobHash, Result<Image, NotAnImage>), (Seq, String)>;
@@ -35,7 +43,7 @@ impl Driver {
             let images = Images::select(projection, since, call.images(), &self.frame.shelf);
             if let Some(limits) = call.images().filter(|_| !images.too_large().is_empty()) {
                 let large = images.too_large().to_vec();
-                request = self.scale_down(call, &request, large, *limits, token).await?;
+                request = self.scale_down(call, large, *limits, token).await?;
                 continue;
             }
             if images.missing().is_empty() {
@@ -49,10 +57,11 @@ impl Driver {
                 }
             }
             if !lost.is_empty() {
-                request = self.offload(call, &request, lost).await?;
+                request = self.offload(call, lost).await?;
             }
         };
         self.tell_given_up(call, &request, &images).await;
+        self.frame.shown = images.shown().clone();
         Ok(request.with_images(images))
     }
 
@@ -76,54 +85,67 @@ impl Driver {
         read.map_err(|error| Halt::Failed(super::internal(&format!("reading images: {error}"))))
     }
 
-    /// Shows smaller pictures in the place of these, or remembers that there can be none.
+    /// Shows smaller pictures in the place of these, or remembers that there can be none. One after the
+    /// other: a cancel is heard while one is made, and of what it was made of nothing is left that no
+    /// event names.
     async fn scale_down(
         &mut self,
         call: &PreparedCall,
-        request: &ModelRequest,
-        large: Vec<(Seq, BlobRef)>,
+        mut large: Vec<(Seq, BlobRef)>,
         limits: ImageLimits,
         token: &CancellationToken,
     ) -> Result<ModelRequest, Halt> {
         let Some(blobs) = self.scope.get::<dyn BlobStore>() else {
             let why = "no store for it is active";
             let lost = large.into_iter().map(|(seq, _)| (seq, why.to_owned())).collect();
-            return self.offload(call, request, lost).await;
+            return self.offload(call, lost).await;
         };
-        let made = tokio::task::spawn_blocking(move || {
-            let mut large = large;
-            large.sort_unstable_by(|a, b| a.1.hash.cmp(&b.1.hash));
-            large.dedup_by(|a, b| a.1 == b.1);
-            let one = |(seq, blob): (Seq, BlobRef)| match blobs.get(&blob) {
-                Ok(bytes) => Ok(made_smaller(&*blobs, blob.hash, &bytes, &limits)),
-                Err(error) => Err((seq, error.to_string())),
-            };
-            large.into_iter().map(one).collect::<Vec<_>>()
-        });
-        // When the turn is cancelled, what is under way ends by itself, within its limits.
-        let made = self.unless_cancelled(made, token).await?;
-        let made = made.map_err(|error| {
-            Halt::Failed(super::internal(&format!("making images smaller: {error}")))
-        })?;
+        large.sort_unstable_by(|a, b| a.1.hash.cmp(&b.1.hash));
+        large.dedup_by(|a, b| a.1 == b.1);
         let mut lost = Vec::new();
-        for made in made {
+        for (seq, blob) in large {
+            let (image, blobs) = (blob.hash.clone(), Arc::clone(&blobs));
+            let made = tokio::task::spawn_blocking(move || match blobs.get(&blob) {
+                Ok(bytes) => Ok(smaller(&bytes, limits.lasting_side(), limits.file_bytes())),
+                Err(error) => Err(error.to_string()),
+            });
+            // When the turn is cancelled, what is under way ends by itself, within its limits.
+            let made = self.unless_cancelled(made, token).await?;
+            let made = made.map_err(|error| {
+                Halt::Failed(super::internal(&format!("making an image smaller: {error}")))
+            })?;
             match made {
-                Ok(Ok(scaled)) => self.recorder.append(scaled).map(drop)?,
-                Ok(Err((hash, why))) => self.frame.shelf.put_stiff(hash, why),
-                Err(gone) => lost.push(gone),
+                Ok(Ok(made)) => self.keep_smaller(image, made).await?,
+                Ok(Err(why)) => self.frame.shelf.put_stiff(image, why),
+                Err(gone) => lost.push((seq, gone)),
             }
         }
         if !lost.is_empty() {
-            return self.offload(call, request, lost).await;
+            return self.offload(call, lost).await;
         }
         Ok(self.model_request(call.level(self.effort)))
+    }
+
+    /// Keeps what is shown in the place of an image and records it; both, whoever cancels.
+    async fn keep_smaller(&mut self, image: BlobHash, made: Smaller) -> Result<(), Halt> {
+        let Smaller { format, bytes, from, to, first_of_several } = made;
+        let size = |(width, height)| PixelSize { width, height };
+        match self.keep_bytes(bytes).await {
+            Ok((blob, _)) => {
+                let mime_type = format.media_type().to_owned();
+                let (from, to) = (size(from), size(to));
+                let scaled = ImageScaled { image, from, blob, mime_type, to, first_of_several };
+                self.recorder.append(scaled)?;
+            }
+            Err(why) => self.frame.shelf.put_stiff(image, why),
+        }
+        Ok(())
     }
 
     /// Records that images are lost, and begins a new series where the current one has shown one.
     async fn offload(
         &mut self,
         call: &PreparedCall,
-        request: &ModelRequest,
         lost: Vec<(Seq, String)>,
     ) -> Result<ModelRequest, Halt> {
         let title = "An image of this session cannot be read; the model gets a note in its place.";
@@ -131,40 +153,59 @@ impl Driver {
         let mut messages: Vec<Seq> = lost.into_iter().map(|(seq, _)| seq).collect();
         messages.sort_unstable();
         messages.dedup();
-        let since = request.reasoning_since();
-        let was_shown = messages.first().is_some_and(|first| {
-            last_answer(request).is_some_and(|answer| answer > since && answer > *first)
-        });
-        self.recorder.append(ImageOffload { messages })?;
-        if was_shown {
-            self.begin_series(call, "image-lost")?;
+        let offload = ImageOffload { messages, reason: OffloadReason::Lost, of_last: None };
+        self.recorder.append(offload)?;
+        if let Some(reason) = self.images_unshown() {
+            self.begin_series(call, reason)?;
         }
         self.notice(NoticeLevel::Warning, title, reason).await;
         Ok(self.model_request(call.level(self.effort)))
     }
 
-    /// Lets notes stand for the images that no answer has seen yet, where the provider refused a
-    /// request because of an image: it would refuse every later one, too. Says whether there were
-    /// any, so that the request is worth another try.
+    /// Why the next request begins a series: images that the current one has shown are given up.
+    pub(super) fn images_unshown(&self) -> Option<&'static str> {
+        self.recorder.session().state().unshown.map(|reason| match reason {
+            OffloadReason::Lost => "image-lost",
+            OffloadReason::Refused | OffloadReason::Room => "images-given-up",
+        })
+    }
+
+    /// Lets notes stand for images where the provider refused a request because of them: it would
+    /// refuse every later one, too. Says whether there were any, so that the request is worth another
+    /// try; there are fewer each time.
     pub(super) async fn give_up_images(&mut self, failure: &ModelFailure) -> Result<bool, Halt> {
-        let names_an_image = failure.message.to_lowercase().contains("image");
-        if failure.code != FailureCode::InvalidRequest || !names_an_image {
+        let Some(refused) = failure.refused_images else { return Ok(false) };
+        let shown = self.frame.shown.clone();
+        let state = self.recorder.session().state();
+        // What else has so many bytes is for a compaction.
+        let text = state.context_size.tokens().saturating_mul(BYTES_PER_TOKEN);
+        if refused == RefusedImages::Bytes && shown.bytes() < text {
             return Ok(false);
         }
-        let projection = self.recorder.session().projection();
-        let unseen = projection
-            .entries()
-            .rev()
-            .take_while(|(_, message)| !matches!(message, Message::Assistant(_)))
-            .filter(|(seq, message)| has_image(message) && !projection.is_offloaded(*seq));
-        let mut messages: Vec<Seq> = unseen.map(|(seq, _)| seq).collect();
-        if messages.is_empty() {
+        let answered = last_answer(&self.recorder.session().projection()).unwrap_or_default();
+        let new = shown.newer(answered);
+        let reason = match refused {
+            RefusedImages::One => OffloadReason::Refused,
+            RefusedImages::Many { .. } | RefusedImages::Bytes => OffloadReason::Room,
+        };
+        let offload = if refused == RefusedImages::One && !new.is_empty() {
+            ImageOffload { messages: new, reason, of_last: None }
+        } else if let Some((messages, of_last)) = shown.oldest(refused, answered) {
+            ImageOffload { messages, reason, of_last: Some(of_last) }
+        } else {
             return Ok(false);
-        }
-        messages.reverse();
-        self.recorder.append(ImageOffload { messages })?;
-        let title = "The provider refused an image; the model gets a note in place of those that \
-                     are new.";
+        };
+        let title = match reason {
+            OffloadReason::Lost | OffloadReason::Refused => {
+                "The provider refused an image; the model gets a note in its place."
+            }
+            OffloadReason::Room => {
+                "The provider takes fewer images; the model gets a note in place of the oldest."
+            }
+        };
+        self.recorder.append(offload)?;
+        // Whatever is tried next shows others.
+        self.frame.shown = Shown::default();
         self.notice(NoticeLevel::Warning, title, Some(failure.message.clone())).await;
         Ok(true)
     }
@@ -176,9 +217,9 @@ impl Driver {
         request: &ModelRequest,
         images: &Images,
     ) {
-        let old = last_answer(request).unwrap_or_default().max(self.frame.told_images);
-        let mut new: Vec<_> = images.given_up().filter(|(seq, _)| *seq > old).collect();
-        new.retain(|(seq, _)| !request.projection().is_offloaded(*seq));
+        let old = last_answer(request.projection()).unwrap_or_default();
+        let old = old.max(self.frame.told_images);
+        let new: Vec<_> = images.given_up().filter(|(seq, _)| *seq > old).collect();
         let Some(newest) = new.iter().map(|(seq, _)| *seq).max() else { return };
         self.frame.told_images = newest;
         let title = match new.len() {
@@ -192,40 +233,8 @@ impl Driver {
     }
 }
 
-/// What stands for an image on a route with these limits, kept in `blobs`; or why nothing does.
-fn made_smaller(
-    blobs: &dyn BlobStore,
-    image: BlobHash,
-    bytes: &[u8],
-    limits: &ImageLimits,
-) -> Result<ImageScaled, (BlobHash, String)> {
-    let made = match smaller(bytes, limits.lasting_side(), limits.file_bytes()) {
-        Ok(made) => made,
-        Err(why) => return Err((image, why)),
-    };
-    let Smaller { format, bytes, from, to, first_of_several } = made;
-    let size = |(width, height)| PixelSize { width, height };
-    match blobs.put(&bytes) {
-        Ok(blob) => {
-            let mime_type = format.media_type().to_owned();
-            let (from, to) = (size(from), size(to));
-            Ok(ImageScaled { image, from, blob, mime_type, to, first_of_several })
-        }
-        Err(error) => Err((image, error.to_string())),
-    }
-}
-
-fn has_image(message: &Message<'_>) -> bool {
-    let content = match message {
-        Message::User(message) => &message.content,
-        Message::ToolResult(result) => &result.content,
-        Message::System(_) | Message::Developer(_) | Message::Assistant(_) => return false,
-    };
-    content.iter().any(|part| matches!(part, Content::Image { .. }))
-}
-
 /// Where the last answer stands.
-fn last_answer(request: &ModelRequest) -> Option<Seq> {
-    let mut entries = request.projection().entries();
+fn last_answer(projection: &Projection) -> Option<Seq> {
+    let mut entries = projection.entries();
     entries.rfind(|(_, message)| matches!(message, Message::Assistant(_))).map(|(seq, _)| seq)
 }

@@ -58,6 +58,9 @@ impl Driver {
             (_, "image-lost") => {
                 (NoticeLevel::Info, "An image of the conversation is lost.".into())
             }
+            (_, "images-given-up") => {
+                (NoticeLevel::Info, "The oldest images of the conversation are given up.".into())
+            }
             (_, "damaged") => (NoticeLevel::Info, "A part of the conversation is lost.".into()),
             _ => (NoticeLevel::Warning, "The earlier part of the conversation has changed.".into()),
         };

@@ -8,7 +8,7 @@ use reqwest::header::HeaderMap;
 use super::wire::{ErrorBody, ErrorDetail};
 use crate::hint::wait_in;
 use crate::http::{CONNECT_TIMEOUT, innermost};
-use crate::{FailureCode, ModelFailure, Secret};
+use crate::{FailureCode, ModelFailure, RefusedImages, Secret};
 
 /// The most characters of a provider's message that a person is shown.
 const MAX_MESSAGE: usize = 300;
@@ -100,7 +100,37 @@ pub(super) fn from_response(asked: Asked<'_>, head: &Head, body: &[u8]) -> Model
             FailureCode::InvalidRequest => detail.message.as_deref().and_then(refused_tool),
             _ => None,
         },
+        refused_images: match code {
+            FailureCode::ContextOverflow if head.status == StatusCode::PAYLOAD_TOO_LARGE => {
+                Some(RefusedImages::Bytes)
+            }
+            code => refused_images(code, &detail),
+        },
     }
+}
+
+/// What a refusal that speaks of images is about. As providers and servers like them say that there are
+/// too many: `Too much media: 0 document pages + 103 images > 100`, `too many images and documents:
+/// 120 + 0 > 100`, `At most 5 image(s) may be provided in one request.`, `Too many images in request. Max
+/// is 10.`; and that each of so many would have to be smaller: `max allowed size for many-image requests`.
+fn refused_images(code: FailureCode, detail: &ErrorDetail) -> Option<RefusedImages> {
+    let text = detail.message.as_deref()?.to_lowercase();
+    let speaks_of_them = text.contains("image") || text.contains("media");
+    if code != FailureCode::InvalidRequest || !speaks_of_them {
+        return None;
+    }
+    let signs = ["too many", "too much", "many-image", "at most", "number of images"];
+    if !signs.into_iter().any(|sign| text.contains(sign)) {
+        return Some(RefusedImages::One);
+    }
+    let most =
+        ["> ", "at most ", "max is ", "maximum is ", "limit is ", "maximum of ", "limit of "];
+    let said = most.into_iter().find_map(|before| {
+        let (_, number) = text.rsplit_once(before)?;
+        let end = number.find(|it: char| !it.is_ascii_digit()).unwrap_or(number.len());
+        number.get(..end)?.parse().ok()
+    });
+    Some(RefusedImages::Many { most: said })
 }
 
 /// The place of the tool that a refusal is about: `tools.3.custom.input_schema: …`, as the provider says
@@ -125,7 +155,8 @@ fn spoken(wait: Duration) -> String {
 pub(super) fn from_event(asked: Asked<'_>, detail: &ErrorDetail) -> ModelFailure {
     let code = code(None, detail);
     let message = sentence(asked, code, None, said(asked, detail).as_deref());
-    ModelFailure { retry_after: hinted(detail), ..ModelFailure::new(code, message) }
+    let (retry_after, refused_images) = (hinted(detail), refused_images(code, detail));
+    ModelFailure { retry_after, refused_images, ..ModelFailure::new(code, message) }
 }
 
 /// The wait that the words of an error ask for.

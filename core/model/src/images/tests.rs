@@ -249,13 +249,36 @@ fn a_lost_image_and_a_model_without_eyes_have_a_note() {
     let mut told = Told::new();
     let lost = told.say(&[png(1, 24)]);
     told.say(&[png(2, 24)]);
-    told.append(ImageOffload { messages: vec![lost] });
+    let (reason, of_last) = (OffloadReason::Lost, None);
+    told.append(ImageOffload { messages: vec![lost], reason, of_last });
     assert_eq!(told.outline(Seq(0)), "its file cannot be read\n2");
     let blind = Images::select(&told.session.projection(), Seq(0), None, &told.shelf);
     assert!(blind.missing().is_empty());
     assert_eq!(blind.at(lost, 1).unwrap_err(), Some("the model reads none"));
     assert_eq!(blind.given_up().count(), 2);
     assert_eq!(blind.at(lost, 0).unwrap_err(), None, "no image");
+}
+
+/// What a provider did not take of a message is a note, and the rest of it is shown.
+#[test]
+fn a_part_of_a_message_can_be_given_up() {
+    let mut told = Told::new();
+    let (old, new) = (told.say(&[png(1, 24)]), told.say(&[png(2, 24), png(3, 24), png(4, 24)]));
+    let offload = |of_last| {
+        let (messages, reason) = (vec![old, new], OffloadReason::Room);
+        ImageOffload { messages, reason, of_last: Some(of_last) }
+    };
+    told.append(offload(2));
+    let later = "later images take up the room there is";
+    assert_eq!(told.outline(Seq(0)), format!("{later}\n{later}\n{later}\n4"));
+    // It only becomes more.
+    told.append(offload(1));
+    assert_eq!(told.outline(Seq(0)), format!("{later}\n{later}\n{later}\n4"));
+    let images = Images::select(&told.session.projection(), Seq(0), Some(&LIMITS), &told.shelf);
+    assert_eq!((images.shown().len(), images.shown().bytes()), (1, 32));
+    assert_eq!(images.given_up().count(), 0, "the log says it");
+    told.append(ImageOffload { messages: vec![new], reason: OffloadReason::Lost, of_last: None });
+    assert!(told.outline(Seq(0)).ends_with("its file cannot be read"));
 }
 
 /// A crowd is no reason to give one up, and what an answer has seen stays as it saw it.

@@ -256,15 +256,6 @@ fn what_plugins_record_says_something() {
         Draft::new(TodoWrite { items: vec![item] })
     };
     let seen = |path: std::path::PathBuf| Draft::new(FileObserved { path, hash: None });
-    let scaled = |width: u32| {
-        let blob = BlobRef { hash: BlobHash::of_digest(&[1; 32]), bytes: 1 };
-        let (from, to) = (PixelSize { width: 2, height: 2 }, PixelSize { width, height: 1 });
-        let (image, mime_type) = (BlobHash::of_digest(&[2; 32]), "image/png".to_owned());
-        Draft::new(ImageScaled { image, from, blob, mime_type, to, first_of_several: false })
-    };
-    let offload = |seqs: &[u64]| {
-        Draft::new(ImageOffload { messages: seqs.iter().copied().map(Seq).collect() })
-    };
     check(
         &session([]),
         [
@@ -283,11 +274,6 @@ fn what_plugins_record_says_something() {
             seen("a/b".into()),
             seen(OsStr::from_bytes(b"/\xff").into()),
             seen("/a/b".into()),
-            offload(&[]),
-            offload(&[3, 3]),
-            offload(&[3, 4]),
-            scaled(0),
-            scaled(1),
         ],
         &expect![[r#"
             developer/message: changes nothing
@@ -304,18 +290,45 @@ fn what_plugins_record_says_something() {
             feedback/record: has no text
             file/observed: names no absolute path
             file/observed: its path is not UTF-8
-            admitted file/observed
-            image/offload: names no message
-            image/offload: names a message twice
-            admitted image/offload
-            image/scaled: a side of it has no pixels
-            admitted image/scaled"#]],
+            admitted file/observed"#]],
     );
     let open = session([calls("a", &["c1"])]);
     check(
         &open,
         [tools(&["a"], &[])],
         &expect!["developer/message: a tool call before it has no result"],
+    );
+}
+
+#[test]
+fn what_is_said_of_images_is_about_some() {
+    let scaled = |width: u32| {
+        let blob = BlobRef { hash: BlobHash::of_digest(&[1; 32]), bytes: 1 };
+        let (from, to) = (PixelSize { width: 2, height: 2 }, PixelSize { width, height: 1 });
+        let (image, mime_type) = (BlobHash::of_digest(&[2; 32]), "image/png".to_owned());
+        Draft::new(ImageScaled { image, from, blob, mime_type, to, first_of_several: false })
+    };
+    let offload = |seqs: &[u64], of_last| {
+        let messages = seqs.iter().copied().map(Seq).collect();
+        Draft::new(ImageOffload { messages, reason: OffloadReason::Room, of_last })
+    };
+    check(
+        &session([]),
+        [
+            offload(&[], None),
+            offload(&[3, 3], None),
+            offload(&[3, 4], Some(0)),
+            offload(&[3, 4], Some(1)),
+            scaled(0),
+            scaled(1),
+        ],
+        &expect![[r#"
+            image/offload: names no message
+            image/offload: names a message twice
+            image/offload: names no image of its last message
+            admitted image/offload
+            image/scaled: a side of it has no pixels
+            admitted image/scaled"#]],
     );
 }
 

@@ -102,7 +102,8 @@ fn every_type_has_its_line() {
         SeedEnd { inherited: EventCount(u64::MAX) }.into(),
         SandboxMode { mode: "read-only".into() }.into(),
         PlanMode { active: true }.into(),
-        ImageOffload { messages: vec![Seq(1)] }.into(),
+        offload(&[1], OffloadReason::Lost, None),
+        offload(&[1, 2], OffloadReason::Room, Some(3)),
         ImageScaled {
             image: blob().hash,
             from: PixelSize { width: 4, height: 2 },
@@ -141,6 +142,7 @@ fn every_type_has_its_line() {
         {"type":"sandbox/mode","data":{"mode":"read-only"}}
         {"type":"plan/mode","data":{"active":true}}
         {"type":"image/offload","data":{"messages":[1]}}
+        {"type":"image/offload","data":{"messages":[1,2],"reason":"room","of_last":3}}
         {"type":"image/scaled","data":{"image":"abababababababababababababababababababababababababababababababab","from":{"width":4,"height":2},"blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mime_type":"image/png","to":{"width":2,"height":1},"first_of_several":true}}
         {"type":"todo/write","data":{"items":[{"text":"t","status":"completed"}]}}
         {"type":"goal/change","data":{"goal":null}}
@@ -153,6 +155,11 @@ fn every_type_has_its_line() {
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"file","blob":{"hash":"abababababababababababababababababababababababababababababababab","bytes":18446744073709551615},"mode":420},"left":"h"},"ignorable":true}
         {"type":"file/kept","data":{"path":"/a","before":{"kind":"unkept","reason":"r"}},"ignorable":true}
         {"type":"feedback/record","data":{"text":"good"},"ignorable":true}"#]].assert_eq(&lines_of(events));
+}
+
+fn offload(seqs: &[u64], reason: OffloadReason, of_last: Option<u32>) -> EventData {
+    let messages = seqs.iter().copied().map(Seq).collect();
+    ImageOffload { messages, reason, of_last }.into()
 }
 
 fn lines_of(events: Vec<EventData>) -> String {

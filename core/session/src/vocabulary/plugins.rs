@@ -150,9 +150,36 @@ pub struct PixelSize {
     pub height: u32,
 }
 
-/// Images that are shown to models as a note of text from the next series on. Their blobs stay.
+/// Images that are shown to models as a note of text from here on. Their blobs stay. Where an answer of
+/// the current series has seen one of them, the next request begins a series.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageOffload {
     /// The messages whose images these are.
     pub messages: Vec<Seq>,
+    /// Why they are not shown.
+    #[serde(default, skip_serializing_if = "OffloadReason::is_lost")]
+    pub reason: OffloadReason,
+    /// How many images of the last of the messages these are, from its first on; all of them where
+    /// nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_last: Option<u32>,
+}
+
+/// Why images are not shown any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OffloadReason {
+    /// Their files cannot be read.
+    #[default]
+    Lost,
+    /// A provider refused a request because of one of them.
+    Refused,
+    /// A provider takes fewer, or smaller requests, and later ones stay.
+    Room,
+}
+
+impl OffloadReason {
+    fn is_lost(&self) -> bool {
+        *self == Self::Lost
+    }
 }

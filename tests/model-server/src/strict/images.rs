@@ -12,9 +12,6 @@ const MAX_BYTES: usize = 5 << 20;
 /// The longest side, in pixels.
 const MAX_SIDE: u32 = 8_000;
 
-/// The most images of a request.
-const MAX_COUNT: usize = 100;
-
 /// In a request with more images than this each has smaller sides.
 const CROWD: usize = 20;
 const CROWD_SIDE: u32 = 2_000;
@@ -63,8 +60,10 @@ fn file(source: &Value, at: &str) -> Result<(), Refusal> {
 /// All images of a request together.
 pub(super) fn check(request: &Request<'_>) -> Result<(), Refusal> {
     let images = of(request.messages);
-    if images.len() > MAX_COUNT {
-        let message = format!("too many images: {} > {MAX_COUNT}", images.len());
+    let most = request.model.most_images;
+    if images.len() > most {
+        let message =
+            format!("Too much media: 0 document pages + {} images > {most}", images.len());
         return Err(Refusal::invalid("image-count", message));
     }
     let decoded = |image: &&Value| {

@@ -94,6 +94,8 @@ impl Driver {
                     self.failed_summaries = 0;
                     return Ok(Shortened::Yes);
                 }
+                // There are fewer each time.
+                Tried::Failed(failure, _) if self.give_up_images(&failure).await? => {}
                 Tried::Failed(failure, wait) => {
                     tries = if wait.is_some() { tries.saturating_add(1) } else { TRIES };
                     if !is_asked {

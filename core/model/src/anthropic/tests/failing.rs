@@ -69,6 +69,42 @@ async fn every_status_has_its_code() {
     }
 }
 
+/// What is wrong with the images of a request, in the words of those who refuse them.
+#[tokio::test]
+async fn refusals_of_images_are_told_apart() {
+    use crate::RefusedImages::*;
+    let invalid = "invalid_request_error";
+    let many = |most| Some(Many { most });
+    for (status, kind, message, refused) in [
+        ("400 X", invalid, "Too much media: 0 document pages + 103 images > 100", many(Some(100))),
+        ("400 X", invalid, "too many images and documents: 120 + 0 > 100", many(Some(100))),
+        ("400 X", "", "At most 5 image(s) may be provided in one request.", many(Some(5))),
+        ("400 X", "", "Too many images in request. Max is 10.", many(Some(10))),
+        (
+            "400 X",
+            invalid,
+            "messages.19.content.27.image.source.base64.data: At least one of the image dimensions \
+             exceed max allowed size for many-image requests: 2000 pixels",
+            many(None),
+        ),
+        (
+            "400 X",
+            invalid,
+            "messages.3.content.1.image.source.base64: image exceeds 5 MB maximum: 5485884 bytes > \
+             5242880 bytes",
+            Some(One),
+        ),
+        ("400 X", invalid, "messages.0.content.1.image: Could not process image", Some(One)),
+        ("413 X", "request_too_large", "Request exceeds the maximum size", Some(Bytes)),
+        ("400 X", invalid, "prompt is too long: 1000001 tokens > 1000000 maximum", None),
+        ("400 X", invalid, "too many tools: 200 > 128", None),
+        ("500 X", "api_error", "too many images", None),
+    ] {
+        let failure = failure_of(refusal(status, "", kind, message)).await;
+        assert_eq!(failure.refused_images, refused, "{message}");
+    }
+}
+
 #[tokio::test]
 async fn hints_on_when_to_retry_are_read() {
     let soon = SystemTime::now() + Duration::from_secs(3600);
