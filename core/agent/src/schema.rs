@@ -133,16 +133,7 @@ fn within(
 }
 
 fn kind(rules: &Map<String, Value>, value: &Value) -> Result<(), String> {
-    let is = |name: &Value| match name.as_str() {
-        Some("object") => value.is_object(),
-        Some("array") => value.is_array(),
-        Some("string") => value.is_string(),
-        Some("boolean") => value.is_boolean(),
-        Some("null") => value.is_null(),
-        Some("number") => value.is_number(),
-        Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-        _ => true,
-    };
+    let is = |name: &Value| is_kind(name, value);
     match rules.get("type") {
         Some(Value::Array(names)) if !names.iter().any(is) => {
             Err(format!("expected one of {}, found {}", list(names), found(value)))
@@ -158,6 +149,19 @@ fn kind(rules: &Map<String, Value>, value: &Value) -> Result<(), String> {
         }
         (_, Some(only)) if only != value => Err(format!("expected {only}, found {}", found(value))),
         _ => Ok(()),
+    }
+}
+
+fn is_kind(name: &Value, value: &Value) -> bool {
+    match name.as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => true,
     }
 }
 
@@ -205,12 +209,16 @@ fn alternatives(
     }
     // Each is tried from a path of its own; the depth is kept.
     let fits = |schema: &&Value| at(root, schema, value, &mut path.clone()).is_ok();
-    if schemas("anyOf").is_some_and(|any| !any.iter().any(|schema| fits(&schema))) {
-        return Err(format!("none of the alternatives takes {}", found(value)));
+    let none = |all: &[Value]| match other_kinds(all, value) {
+        Some(kinds) => format!("expected one of {kinds}, found {}", found(value)),
+        None => format!("none of the alternatives takes {}", found(value)),
+    };
+    if let Some(any) = schemas("anyOf").filter(|any| !any.iter().any(|schema| fits(&schema))) {
+        return Err(none(any));
     }
     if let Some(one) = schemas("oneOf") {
         match one.iter().filter(fits).count() {
-            0 => return Err(format!("none of the alternatives takes {}", found(value))),
+            0 => return Err(none(one)),
             1 => {}
             _ => return Err("more than one of the alternatives fits".to_owned()),
         }
@@ -256,6 +264,13 @@ fn properties(
     Ok(())
 }
 
+/// The kinds that alternatives take, where the value is of none of them.
+fn other_kinds(all: &[Value], value: &Value) -> Option<String> {
+    let kind = |schema: &Value| schema.get("type").filter(|it| !is_kind(it, value)).cloned();
+    let kinds: Option<Vec<Value>> = all.iter().map(kind).collect();
+    Some(list(&kinds?))
+}
+
 fn list(values: &[Value]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -265,14 +280,17 @@ fn with_article(name: &str) -> String {
     format!("{article} {name}")
 }
 
-/// A value as an error names it: short ones as they are, others by their kind.
+/// A value as an error names it: by its kind, short ones also as they are.
 fn found(value: &Value) -> String {
     const LIMIT: usize = 40;
     match value {
         Value::Object(_) => "an object".to_owned(),
         Value::Array(_) => "an array".to_owned(),
         Value::String(text) if text.len() > LIMIT => "a longer string".to_owned(),
-        short => short.to_string(),
+        Value::String(_) => format!("the string {value}"),
+        Value::Number(_) => format!("the number {value}"),
+        Value::Bool(_) => format!("the boolean {value}"),
+        Value::Null => "null".to_owned(),
     }
 }
 
@@ -329,11 +347,11 @@ mod tests {
             do not fit as a whole: the property `path` is missing
             do not fit as a whole: expected an object, found an array
             do not fit at `edits`: expected at least 1 items, found 0
-            do not fit at `path`: expected a string, found 7
+            do not fit at `path`: expected a string, found the number 7
             do not fit at `edits[1]`: the property `old` is missing
-            do not fit at `edits[0].how`: expected one of "a", "b", found "c"
+            do not fit at `edits[0].how`: expected one of "a", "b", found the string "c"
             do not fit at `force`: no such property; expected are edits, line, path
-            do not fit at `line`: expected an integer, found 1.5
+            do not fit at `line`: expected an integer, found the number 1.5
             do not fit at `line`: expected at least 1, found 0
             do not fit at `path`: expected a string, found null
         "#]]
@@ -372,12 +390,16 @@ mod tests {
         assert_eq!(check(&tree, &json!({ "a": { "b": {} } })), Ok(()));
         assert_eq!(
             check(&tree, &json!({ "a": { "b": 1 } })).unwrap_err(),
-            "at `a.b`: expected an object, found 1"
+            "at `a.b`: expected an object, found the number 1"
         );
         let circle = json!({ "$ref": "#" });
         assert!(check(&circle, &json!(1)).unwrap_err().ends_with("it is nested too deep"));
         let either = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] });
-        assert!(check(&either, &json!(null)).is_ok() && check(&either, &json!(1)).is_err());
+        assert!(check(&either, &json!(null)).is_ok());
+        assert_eq!(
+            check(&either, &json!(1)).unwrap_err(),
+            r#"as a whole: expected one of "string", "null", found the number 1"#
+        );
         let one = json!({ "oneOf": [{ "type": "number" }, { "type": "integer" }] });
         assert!(check(&one, &json!(1.5)).is_ok() && check(&one, &json!(1)).is_err());
         let no = json!({ "not": { "const": 1 }, "allOf": [{ "exclusiveMaximum": 3 }] });

@@ -53,7 +53,7 @@ async fn arguments_that_break_the_schema_never_reach_the_body() {
     assert_eq!(count.load(Ordering::Relaxed), 1);
     expect![[r#"
         c1: The arguments of `count` are not valid JSON: EOF while parsing a value at line 1 column 5. Nothing was done.
-        result c2: The arguments of `count` do not fit at `n`: expected an integer, found "one". Nothing was done.
+        result c2: The arguments of `count` do not fit at `n`: expected an integer, found the string "one". Nothing was done.
         result c3: The arguments of `count` do not fit at `m`: no such property; expected are n. Nothing was done.
         result c4: The arguments of `count` do not fit as a whole: the property `n` is missing. Nothing was done.
         result c5: 0"#]]
@@ -67,7 +67,7 @@ async fn a_bad_value_never_looks_like_success() {
     rig.model.push(calls(&[("c1", "look", "{}")]));
     rig.model.push(text("Done."));
     rig.run("go").await;
-    expect!["c1: The call has run, but the result of look is not what the tool promises (as a whole: expected a string, found 7), so it is not shown. Look at what it did before you repeat it."].assert_eq(&results(&rig));
+    expect!["c1: The call has run, but the result of look is not what the tool promises (as a whole: expected a string, found the number 7), so it is not shown. Look at what it did before you repeat it."].assert_eq(&results(&rig));
     assert!(kinds(&rig.log().await).contains(&"tool/result c1 Failed".to_owned()));
 }
 
@@ -94,7 +94,7 @@ async fn a_hook_replaces_what_is_read_or_the_value_it_is_read_from() {
     expect![[r#"
         c1: instead
         result c2: fine!
-        result c3: The call has run, but the result of look is not what the tool promises (as a whole: expected a string, found 3), so it is not shown. Look at what it did before you repeat it.
+        result c3: The call has run, but the result of look is not what the tool promises (as a whole: expected a string, found the number 3), so it is not shown. Look at what it did before you repeat it.
         result c4: The call has run, but a check of its result failed inside Bridle, so the result is not shown. Look at what it did before you repeat it."#]]
     .assert_eq(&results(&rig));
 }

@@ -184,7 +184,7 @@ async fn bad_arguments_are_refused_with_a_hint() {
     let rig = Rig::new().await;
     refused(&rig, json!({ "cmd": "ls" }), expect!["BadArguments: The arguments of `shell` do not fit as a whole: the property `command` is missing. Nothing was done."]).await;
     refused(&rig, json!({ "command": ["ls"] }), expect!["BadArguments: The arguments of `shell` do not fit at `command`: expected a string, found an array. Nothing was done."]).await;
-    refused(&rig, json!({ "command": "ls", "needs": ["root"] }), expect![[r#"BadArguments: The arguments of `shell` do not fit at `needs[0]`: expected one of "network", "unconfined", found "root". Nothing was done."#]]).await;
+    refused(&rig, json!({ "command": "ls", "needs": ["root"] }), expect![[r#"BadArguments: The arguments of `shell` do not fit at `needs[0]`: expected one of "network", "unconfined", found the string "root". Nothing was done."#]]).await;
     refused(
         &rig,
         json!({ "command": "ls", "timeout_s": 601 }),

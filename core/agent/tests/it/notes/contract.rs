@@ -113,7 +113,7 @@ async fn arguments_fail_at_the_schema_at_the_rule_or_at_the_notes() {
     }
     expect![[r#"
         BadArguments: The arguments of `read_note` do not fit as a whole: the property `id` is missing. Nothing was done.
-        BadArguments: The arguments of `read_note` do not fit at `id`: expected a string, found 42. Nothing was done.
+        BadArguments: The arguments of `read_note` do not fit at `id`: expected a string, found the number 42. Nothing was done.
         BadArguments: "../private" is no id of a note
         Failed: There is no note "absent".
     "#]]
