@@ -63,8 +63,14 @@ async fn follow(
     let clock = server.clock();
     let mut left = config.call_limit;
     let (mut signs, mut questions) = (asked.signs.clone(), asked.questions.clone());
+    let mut decided = false;
     let why = loop {
         let (begun, decides) = (clock.now(), *questions.borrow_and_update() > 0);
+        // Also of a call that begins while a question is open.
+        if decides && !decided {
+            context.progress.show("waits for your answer".to_owned());
+        }
+        decided = decides;
         let limit = async |limit| match decides {
             true => std::future::pending().await,
             false => clock.sleep(limit).await,
@@ -79,11 +85,7 @@ async fn follow(
                 let sign = signs.borrow_and_update().clone();
                 context.progress.show(sign.told());
             }
-            Ok(()) = questions.changed() => {
-                if !decides {
-                    context.progress.show("waits for your answer".to_owned());
-                }
-            }
+            Ok(()) = questions.changed() => {}
             () = limit(config.idle_limit) => {
                 break format!("gave no sign of life for {} s", config.idle_limit.as_secs_f64());
             }
@@ -169,6 +171,10 @@ fn failure(server: &Server, fault: Fault, why: &str) -> ToolFailure {
         Fault::LogIn => ToolFailure::failed(format!(
             "The MCP server {name} cannot be used before the user has logged in: {why}. The call was not \
              made."
+        )),
+        Fault::Forbidden => ToolFailure::failed(format!(
+            "The MCP server {name} does not permit this call: {why}. The call was not made. Another log-in \
+             or key may have the rights for it: tell the user."
         )),
         Fault::Unreadable => ToolFailure::outcome_unknown(format!(
             "The MCP server {name} was called, but its answer cannot be used: {why}. Look at what it did \

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bridle_compose::{Clock, TaskSet};
 use bridle_world::process::{ProcessError, Processes, ServerSpec};
-use bridle_world::servers::{End, Journal, ServerProcess, Voice};
+use bridle_world::servers::{End, Journal, ServerProcess, Voice, written_out};
 use rmcp::model::{ClientRequest, CustomRequest, ProtocolVersion};
 use rmcp::service::{
     ClientInitializeError, Peer, PeerRequestOptions, RoleClient, RunningService, serve_client,
@@ -209,10 +209,11 @@ impl Connection {
         )))
     }
 
-    /// What the server says about its own use.
+    /// What the server says about its own use, with all of it to be seen.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.peer.peer_info()?;
-        Some(self.listener.secrets().blank(info.instructions.as_deref()?).into_owned())
+        let text = self.listener.secrets().blank(info.instructions.as_deref()?);
+        Some(written_out(&text).into_owned())
     }
 
     /// Who it says it is, and which version of the protocol it speaks.
@@ -315,6 +316,7 @@ async fn introduced(
                 Some(Fault::LogIn) => {
                     Unavailable { remedy: Remedy::LogIn, ..Unavailable::new(error.message) }
                 }
+                Some(Fault::Forbidden) => Unavailable::misconfigured(error.message),
                 Some(_) => Unavailable::new(error.message),
                 None => Unavailable::new(format!("it refused: {} ({})", error.message, error.code.0)),
             },

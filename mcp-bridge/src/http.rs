@@ -318,13 +318,15 @@ fn fault(error: &Failure) -> ErrorData {
         }
         StreamableHttpError::AuthRequired(_) => Fault::LogIn.answer("it wants a log-in (HTTP 401)"),
         StreamableHttpError::InsufficientScope(_) => {
-            Fault::LogIn.answer("it wants a log-in with more rights (HTTP 403)")
+            Fault::Forbidden.answer("it forbids this to whoever is logged in (HTTP 403)")
         }
         StreamableHttpError::HttpStatus(error) => {
             let later = error.retry_after.as_deref();
             let later = later.map_or_else(String::new, |it| format!("; try again after {it}"));
             let text = format!("it answered HTTP {}{later}", error.status);
             match error.status {
+                401 => Fault::LogIn.answer(format!("it wants a log-in: {text}")),
+                403 => Fault::Forbidden.answer(format!("it forbids this: {text}")),
                 // Refused at the door.
                 429 | 503 => Fault::Unsent.answer(text),
                 _ => Fault::Lost.answer(text),
@@ -334,7 +336,8 @@ fn fault(error: &Failure) -> ErrorData {
             // Not what comes with it: pages for people, and perhaps the key that was sent.
             let text = text.split(':').next().unwrap_or_default().trim();
             match text.strip_prefix("HTTP ").and_then(|it| it.get(..3)) {
-                Some("401" | "403") => Fault::LogIn.answer(format!("it wants a log-in: {text}")),
+                Some("401") => Fault::LogIn.answer(format!("it wants a log-in: {text}")),
+                Some("403") => Fault::Forbidden.answer(format!("it forbids this: {text}")),
                 Some(status) if status.starts_with('3') => Fault::Unsent.answer(format!(
                     "it sends its callers to another place ({text}), which is not followed: what they \
                      say may hold keys. If that place is meant, configure its address"

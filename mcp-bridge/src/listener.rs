@@ -18,8 +18,12 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use url::Url;
 
-use crate::asking::Asking;
+use crate::asking::{Asking, message};
 use crate::connection::Host;
+
+/// Why a person is not shown what a server asks.
+const NO_QUESTIONS: &str = "this client shows no questions";
+const NO_ADDRESSES: &str = "this client shows no addresses to be opened";
 
 /// Hears what a server says without being asked.
 #[derive(Clone)]
@@ -74,7 +78,10 @@ impl Listener {
     /// Shows the person an address that they are to open. Whether they agreed; `None` where addresses
     /// cannot be shown.
     pub(crate) async fn visit(&self, wanted: ElicitRequestParams) -> Option<bool> {
-        self.asking.capability()?.url?;
+        if self.asking.capability().and_then(|it| it.url).is_none() {
+            self.asking.tell_unshown(message(&wanted), NO_ADDRESSES);
+            return None;
+        }
         Some(self.asking.ask(wanted).await.action == ElicitationAction::Accept)
     }
 
@@ -113,10 +120,11 @@ impl ClientHandler for Listener {
         asked: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        match self.asking.capability() {
-            Some(_) => Ok(self.asking.ask(asked).await),
-            None => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "nobody can be asked", None)),
+        if self.asking.capability().is_some() {
+            return Ok(self.asking.ask(asked).await);
         }
+        self.asking.tell_unshown(message(&asked), NO_QUESTIONS);
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "nobody can be asked", None))
     }
 
     /// What the official client could not read: a request that it knows, with parameters that are none of
@@ -128,7 +136,13 @@ impl ClientHandler for Listener {
     ) -> Result<CustomResult, ErrorData> {
         let is_known = match request.method.as_str() {
             "ping" | "roots/list" => true,
-            "elicitation/create" => self.asking.capability().is_some(),
+            "elicitation/create" => {
+                let said = request.params.as_ref().and_then(|it| it.get("message")?.as_str());
+                let can_show = self.asking.capability().is_some();
+                let why = if can_show { "it is none that can be shown" } else { NO_QUESTIONS };
+                self.asking.tell_unshown(said.unwrap_or_default(), why);
+                can_show
+            }
             _ => false,
         };
         Err(match is_known {

@@ -1,5 +1,6 @@
 //! What a server offers, its tools each by itself, so that a bad one costs no other.
 
+use bridle_world::servers::written_out;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -24,7 +25,7 @@ pub(crate) struct Definition {
     pub(crate) name: String,
     pub(crate) title: Option<String>,
     pub(crate) description: String,
-    /// What the server says of its arguments, unchanged.
+    /// What the server says of its arguments.
     pub(crate) schema: Map<String, Value>,
     /// The server says that it changes nothing. Nobody has to believe it.
     pub(crate) read_only: bool,
@@ -115,7 +116,9 @@ impl Definition {
         let Some(Value::Object(schema)) = tool.remove("inputSchema") else {
             return Err(format!("tool {name:?} was left out: it does not say what it takes"));
         };
-        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let text = |value: Option<&Value>| {
+            value.and_then(Value::as_str).map(|text| written_out(text).into_owned())
+        };
         let annotations = tool.get("annotations");
         let annotation = |name: &str| annotations.and_then(|it| it.get(name));
         let is = |name: &str| annotation(name).and_then(Value::as_bool).unwrap_or(false);
@@ -127,9 +130,27 @@ impl Definition {
             ),
             read_only: is("readOnlyHint"),
             destructive: is("destructiveHint"),
-            schema,
+            schema: schema.into_iter().map(|(name, rule)| (name, described(rule))).collect(),
             name,
         })
+    }
+}
+
+/// What a schema says, with the words in it that are for readers to be seen. Names and values stay: the
+/// server knows them as they are.
+fn described(schema: Value) -> Value {
+    match schema {
+        Value::Object(rules) => {
+            let rules = rules.into_iter().map(|(name, rule)| match rule {
+                Value::String(words) if matches!(name.as_str(), "title" | "description") => {
+                    (name, written_out(&words).into())
+                }
+                rule => (name, described(rule)),
+            });
+            Value::Object(rules.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(described).collect()),
+        other => other,
     }
 }
 

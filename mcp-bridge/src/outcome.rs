@@ -1,8 +1,10 @@
 //! What a server answered to a call, as a value for programs and as content for the model.
 //!
 //! What is no text is kept as a blob beside the log. Where a server sends the same twice, as content and
-//! as data, the model reads the content (notes on MCP, 3.5).
+//! as data, the model reads the content (notes on MCP, 3.5). Of a text all is to be seen, for everybody
+//! who reads it or the log (S10, S31).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,6 +13,7 @@ use bridle_agent::{Display, ToolFailure, ToolOutcome};
 use bridle_model::MAX_IMAGE_BYTES;
 use bridle_session::{BlobHash, BlobRef, Content};
 use bridle_store::BlobStore;
+use bridle_world::servers::written_out;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,11 +66,12 @@ impl Outcome {
             Some(Value::Null) | None => Vec::new(),
             Some(other) => vec![other],
         };
-        let mut parts: Vec<_> = content.into_iter().map(|part| Part::read(part, blobs)).collect();
+        let parts = content.into_iter().map(|part| Part::read(part, blobs));
+        let mut parts: Vec<_> = parts.map(Part::written_out).collect();
         if parts.is_empty()
             && let Some(structured) = &structured
         {
-            parts.push(Part::Text { text: structured.to_string() });
+            parts.push(Part::Text { text: structured.to_string() }.written_out());
         }
         let outcome = Self { parts, structured };
         if !is_error {
@@ -173,6 +177,18 @@ impl Part {
                 told(format!("{what} ({mime_type}, {size} bytes) is kept in {}", path.display()))
             }
             None => told(format!("{what} ({mime_type}, {size} bytes) is kept and cannot be shown")),
+        }
+    }
+
+    fn written_out(self) -> Self {
+        let seen = |text: String| match written_out(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(seen) => seen,
+        };
+        match self {
+            Self::Text { text } => Self::Text { text: seen(text) },
+            Self::Aside { text } => Self::Aside { text: seen(text) },
+            image @ Self::Image { .. } => image,
         }
     }
 

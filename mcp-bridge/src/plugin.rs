@@ -11,9 +11,9 @@ use bridle_session::Header;
 use bridle_store::BlobStore;
 use bridle_world::process::Processes;
 use bridle_world::servers::Journal;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore, mpsc};
 
-use crate::asking::Person;
+use crate::asking::{Person, Unshown};
 use crate::config::{ServerConfig, SessionServers};
 use crate::connection::Host;
 use crate::imports::Imports;
@@ -26,14 +26,18 @@ type Servers = Arc<[Arc<Server>]>;
 
 /// The servers of a session, as they run.
 #[derive(Default)]
-pub struct Running(Servers);
+pub struct Running {
+    servers: Servers,
+    /// What their person was not shown, for whoever tells them.
+    unshown: Option<Arc<Mutex<mpsc::Receiver<Unshown>>>>,
+}
 
 impl Running {
     /// How each one stands now, a line each in Markdown, for a person.
     pub fn standing(&self) -> String {
-        match self.0.is_empty() {
+        match self.servers.is_empty() {
             true => "This session has no MCP servers.\n".to_owned(),
-            false => self.0.iter().map(|server| report::standing(server)).collect(),
+            false => self.servers.iter().map(|server| report::standing(server)).collect(),
         }
     }
 }
@@ -96,7 +100,7 @@ impl Plugin for McpPlugin {
         let folders = std::iter::once(&header.cwd).chain(&header.extra_roots).cloned().collect();
         let journal = Journal::new(servers.journal.clone(), Arc::clone(&clock), &tasks);
         let ca_file = servers.ca_file.clone();
-        let person = Person::new(Some(asker), Arc::clone(&clock));
+        let (person, unshown) = Person::new(Some(asker), Arc::clone(&clock));
         let host =
             Host { processes, clock, tasks: tasks.clone(), journal, person, ca_file, folders };
         let folder = servers.memory.clone();
@@ -105,7 +109,8 @@ impl Plugin for McpPlugin {
             Arc::new(Server::new(config.clone(), host.clone(), Arc::clone(&starts.0), memory))
         };
         let servers: Servers = servers.servers.iter().map(server).collect();
-        setup.provide(Arc::new(Running(Arc::clone(&servers))))?;
+        let unshown = Some(Arc::new(Mutex::new(unshown)));
+        setup.provide(Arc::new(Running { servers: Arc::clone(&servers), unshown }))?;
         if servers.is_empty() {
             return Ok(());
         }
@@ -153,12 +158,16 @@ impl Plugin for ReportPlugin {
     async fn activate(
         &self,
         (): (),
-        (servers, agent): Self::Needs,
+        (running, agent): Self::Needs,
         setup: &Setup,
     ) -> Result<(), ActivateError> {
-        for server in &*servers.0 {
+        let tasks = setup.scope().tasks();
+        for server in &*running.servers {
             let told = report::tell(Arc::clone(&agent), Arc::clone(server), setup.token().clone());
-            setup.scope().tasks().spawn(told);
+            tasks.spawn(told);
+        }
+        if let Some(unshown) = running.unshown.clone() {
+            tasks.spawn(report::tell_unshown(agent, unshown, setup.token().clone()));
         }
         Ok(())
     }

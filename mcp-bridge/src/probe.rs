@@ -59,7 +59,7 @@ pub async fn probe(
     tasks: TaskSet,
 ) -> Result<Found, String> {
     let journal = Journal::new(None, Arc::clone(&clock), &tasks);
-    let person = Person::new(None, Arc::clone(&clock));
+    let (person, _nobody) = Person::new(None, Arc::clone(&clock));
     let host = Host { processes, clock, tasks, journal, person, ca_file, folders: [cwd].into() };
     let connection = Connection::open(config, &host, &CancellationToken::new()).await;
     let connection = connection.map_err(|why| config.secrets.blank(&why.text).into_owned())?;

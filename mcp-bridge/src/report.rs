@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{AgentHandle, ContextInput, ContextSource, NoticeLevel, wrapped};
+use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::asking::Unshown;
 use crate::clip::clipped;
 use crate::listing::Listing;
 use crate::server::{Server, State};
@@ -45,7 +47,7 @@ fn about(server: &Server) -> String {
                 _ => head,
             }
         }
-        State::Starting | State::Lost => format!("- {name}: is starting"),
+        State::Starting(_) | State::Lost => format!("- {name}: is starting"),
         // The whole reason is for the person: it may hold anything.
         State::Pausing(_) => format!("- {name}: does not run; a call starts it"),
         State::Failed(_) => format!("- {name}: cannot be used now"),
@@ -59,7 +61,8 @@ pub(crate) fn standing(server: &Server) -> String {
     let (name, reach) = (&server.config.name, &server.config.reach);
     let state = server.watch().borrow().clone();
     let (word, why) = match &state {
-        State::Starting | State::Lost => ("starting".to_owned(), Vec::new()),
+        State::Starting(None) | State::Lost => ("starting".to_owned(), Vec::new()),
+        State::Starting(Some(why)) => ("starting again".to_owned(), vec![why.text.clone()]),
         State::Ready { listing, .. } => {
             (format!("ready: {}", counted(server, listing)), listing.faults.clone())
         }
@@ -93,7 +96,7 @@ pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: 
     loop {
         let state = states.borrow_and_update().clone();
         let said = match &state {
-            State::Starting | State::Lost | State::Resting(_) | State::Closed => Ok(()),
+            State::Starting(_) | State::Lost | State::Resting(_) | State::Closed => Ok(()),
             State::Pausing(why) if !was_told => {
                 was_told = true;
                 let title = match was_ready {
@@ -129,6 +132,25 @@ pub(crate) async fn tell(agent: Arc<AgentHandle>, server: Arc<Server>, closing: 
         tokio::select! {
             () = closing.cancelled() => return,
             changed = states.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Tells the person of questions that they were not shown.
+pub(crate) async fn tell_unshown(
+    agent: Arc<AgentHandle>,
+    unshown: Arc<Mutex<mpsc::Receiver<Unshown>>>,
+    closing: CancellationToken,
+) {
+    let next = async || unshown.lock().await.recv().await;
+    loop {
+        let told = tokio::select! {
+            () = closing.cancelled() => return,
+            told = next() => told,
+        };
+        let Some(Unshown { title, detail }) = told else { return };
+        if agent.notice(NoticeLevel::Warning, title, Some(detail)).is_err() {
+            return;
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A request to a server that is under way, and what can come of it.
 
+use bridle_world::servers::written_out;
 use rmcp::model::{ElicitRequestParams, ErrorCode, ErrorData, ServerResult};
 use rmcp::service::{RequestHandle, RoleClient, ServiceError};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -38,6 +39,8 @@ pub(crate) enum Fault {
     Unsent,
     /// The server wants to know first who asks, and did nothing of it.
     LogIn,
+    /// The server does not permit it to whoever asks, and did nothing of it.
+    Forbidden,
     /// It was answered in a way that cannot be used.
     Unreadable,
     /// Nobody knows.
@@ -48,12 +51,14 @@ pub(crate) enum Fault {
 const IN_ITS_PLACE: &str = "bridle";
 
 impl Fault {
-    const ALL: [Self; 4] = [Self::Unsent, Self::LogIn, Self::Unreadable, Self::Lost];
+    const ALL: [Self; 5] =
+        [Self::Unsent, Self::LogIn, Self::Forbidden, Self::Unreadable, Self::Lost];
 
     fn name(self) -> &'static str {
         match self {
             Self::Unsent => "unsent",
             Self::LogIn => "log-in",
+            Self::Forbidden => "forbidden",
             Self::Unreadable => "unreadable",
             Self::Lost => "lost",
         }
@@ -79,7 +84,8 @@ impl Asked {
         Self { handle, signs, questions, listener }
     }
 
-    /// Waits for the answer, in which no key of the server's stands.
+    /// Waits for the answer, in which no key of the server's stands. Of what is no result all is to be
+    /// seen.
     ///
     /// # Cancel safety
     /// Cancel safe.
@@ -89,7 +95,7 @@ impl Asked {
         match &mut reply {
             Reply::Result(result) => secrets.blank_in(result),
             Reply::Refused(why) | Reply::Visits(_, why) | Reply::Fault(_, why) => {
-                *why = secrets.blank(why).into_owned();
+                *why = written_out(&secrets.blank(why)).into_owned();
             }
         }
         reply

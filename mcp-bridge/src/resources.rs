@@ -10,6 +10,7 @@ use bridle_agent::{
 use bridle_model::ToolSpec;
 use bridle_session::Content;
 use bridle_store::BlobStore;
+use bridle_world::servers::written_out;
 use serde_json::{Value, json};
 
 use crate::call::call;
@@ -188,7 +189,7 @@ async fn section(
             about.iter().filter(|it| !it.is_empty()).copied().collect::<Vec<_>>().join("; ");
         let about: String = about.split_whitespace().collect::<Vec<_>>().join(" ");
         let about = about.get(..about.floor_char_boundary(MAX_DESCRIPTION)).unwrap_or_default();
-        lines.push_str(&format!("- {uri} ({about})\n"));
+        lines.push_str(&written_out(&format!("- {uri} ({about})\n")));
     }
     if let Some(more) = items.len().checked_sub(MAX_LISTED).filter(|more| *more > 0) {
         lines.push_str(&format!("- {more} more\n"));

@@ -70,11 +70,10 @@ enum End {
 }
 
 /// How a server stands.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) enum State {
-    /// It is being started.
-    #[default]
-    Starting,
+    /// It is being started; why it was lost, or did not start, where it is started again.
+    Starting(Option<Unavailable>),
     /// It answers.
     Ready {
         /// Until it ends.
@@ -94,6 +93,12 @@ pub(crate) enum State {
     NeedsLogin(Unavailable),
     /// The session is over.
     Closed,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self::Starting(None)
+    }
 }
 
 impl Server {
@@ -142,7 +147,7 @@ impl Server {
 
     /// Its tools are as its state says.
     pub(crate) fn imported(&self) {
-        if !matches!(*self.state.borrow(), State::Starting) {
+        if !matches!(*self.state.borrow(), State::Starting(_)) {
             self.heard.send_replace(true);
         }
     }
@@ -187,7 +192,7 @@ impl Server {
                     self.wanted.notify_one();
                 }
                 State::Lost => {}
-                State::Starting => woken = true,
+                State::Starting(_) => woken = true,
             }
             if states.changed().await.is_err() {
                 return Err(Unavailable::new("the session is being closed"));
@@ -197,12 +202,12 @@ impl Server {
 
     /// Keeps it running until `closing` is cancelled, and then ends it.
     pub(crate) async fn run(self: Arc<Self>, closing: CancellationToken) {
-        let mut losses = 0;
+        let (mut losses, mut last) = (0, None);
         if let Some(listing) = self.memory.recall(self.host.clock.now()).await {
             self.rest(listing, &closing).await;
         }
         while !closing.is_cancelled() {
-            self.state.send_replace(State::Starting);
+            self.state.send_replace(State::Starting(last.take()));
             let begun = self.host.clock.now();
             let mut why = match self.live(&closing).await {
                 End::Resting(listing) => {
@@ -220,6 +225,7 @@ impl Server {
             losses = if lived >= SOUND_LIFE { 1 } else { losses + 1 };
             tracing::warn!(server = self.config.name, %why, "an MCP server is not there");
             let needs_login = why.remedy == Remedy::LogIn;
+            last = Some(why.clone());
             let gives_up = needs_login || why.remedy == Remedy::Configure || losses >= MAX_STARTS;
             self.state.send_replace(match gives_up {
                 true if needs_login => State::NeedsLogin(why),

@@ -22,6 +22,7 @@ mod resources;
 mod resting;
 mod sizes;
 mod starts;
+mod texts;
 
 /// A session with scripted servers.
 struct Imported {

@@ -6,6 +6,7 @@
 //! - `stale-400`: an unknown session is refused like the TypeScript SDK does; otherwise with 404.
 //! - `always-404`: every session is unknown.
 //! - `moved`: the address is another one (307). `elsewhere`: of another server.
+//! - `forbidden`: nobody may do anything.
 //! - `key=K`: who does not say `Authorization: Bearer K` has to log in.
 
 use std::collections::HashSet;
@@ -101,6 +102,10 @@ fn respond(
         let challenge = "www-authenticate: Bearer".to_owned();
         return head(stream, "401 Unauthorized", &[challenge], b"");
     }
+    if has(modes, "forbidden") {
+        hear("forbidden");
+        return head(stream, "403 Forbidden", &[], b"not you");
+    }
     match request.method.as_str() {
         "GET" => listen(stream, modes, request),
         "DELETE" => {
@@ -176,6 +181,7 @@ fn post(
             return head(stream, "429 Too Many Requests", &["retry-after: 7".to_owned()], b"");
         }
         "status-500" => return head(stream, "500 Internal Server Error", &[], b"oh"),
+        "status-403" => return head(stream, "403 Forbidden", &[], b"not you"),
         "status-401" => return head(stream, "401 Unauthorized", &[], b"who are you"),
         "cut" => {
             events_head(stream, None)?;

@@ -23,8 +23,8 @@ static PULLED: AtomicBool = AtomicBool::new(false);
 static SHRUNK: AtomicBool = AtomicBool::new(false);
 /// The calls that wait for another one.
 static MEETING: Mutex<Vec<Value>> = Mutex::new(Vec::new());
-/// The call that waits for an answer of ours.
-static WAITING: Mutex<Option<Value>> = Mutex::new(None);
+/// The calls that wait for an answer of the client's, with what was asked for each.
+static WAITING: Mutex<Vec<(String, Value)>> = Mutex::new(Vec::new());
 
 fn main() {
     let modes: Vec<String> = std::env::args().skip(1).collect();
@@ -78,8 +78,9 @@ fn main() {
     for line in std::io::stdin().lock().lines() {
         let Ok(message) = serde_json::from_str::<Value>(&line.unwrap()) else { continue };
         hear(message["method"].as_str().unwrap_or("answer"));
+        let is_answered = |(asked, _): &mut (String, Value)| message["id"] == asked.as_str();
         if message.get("method").is_none()
-            && let Some(id) = WAITING.lock().unwrap().take()
+            && let Some((_, id)) = WAITING.lock().unwrap().extract_if(.., is_answered).next()
         {
             let answer = message.get("result").unwrap_or(&message["error"]);
             Wire::Lines.reply(&id, json!({"content": [text(answer.to_string())]}));
@@ -112,7 +113,7 @@ fn hear(what: &str) {
     let text = std::fs::read_to_string(&path).unwrap();
     let count = text.lines().filter(|line| *line == what).count();
     let mut mark = path;
-    let what: String = what.trim().replace(['/', ' '], "-").chars().take(100).collect();
+    let what: String = what.trim().replace(['/', ' ', '\0'], "-").chars().take(100).collect();
     mark.push(format!(".{what}.{count}"));
     std::fs::write(mark, "").unwrap();
 }
@@ -287,8 +288,9 @@ fn act(wire: &Wire, id: &Value, params: &Value) {
         "ask" => {
             let (method, params) = said.split_once(' ').unwrap_or((said, "{}"));
             let params: Value = serde_json::from_str(params).unwrap();
-            let ask = json!({"jsonrpc": "2.0", "id": "ask", "method": method, "params": params});
-            WAITING.lock().unwrap().replace(id.clone());
+            let asked = format!("ask for {id}");
+            let ask = json!({"jsonrpc": "2.0", "id": asked, "method": method, "params": params});
+            WAITING.lock().unwrap().push((asked, id.clone()));
             wire.say(ask);
         }
         // Wants what the text lists first; does what it is for when it lists nothing.

@@ -24,7 +24,7 @@ pub use binary::binary;
 pub use client::{Client, DEADLINE, Reply, RequestId};
 pub use permission::Permission;
 pub use place::{Launch, Place};
-pub use processes::{Process, descendants, wait_until_gone};
+pub use processes::{Process, descendants, unnoticed_ends, wait_until_gone};
 pub use schema::{Schema, SchemaCheck};
 pub use trace::{Direction, Entry, Trace};
 

@@ -37,6 +37,16 @@ pub fn descendants(root: u32) -> Vec<Process> {
     all.into_iter().filter(|one| descends(one.pid)).collect()
 }
 
+/// The children of `root` and of its live descendants that have ended and that nobody has waited for.
+pub fn unnoticed_ends(root: u32) -> Vec<u32> {
+    let parents: HashSet<u32> =
+        descendants(root).into_iter().map(|one| one.pid).chain([root]).collect();
+    let of_ours = |pid: &u32| {
+        stat(*pid).is_some_and(|(state, parent)| state == "Z" && parents.contains(&parent))
+    };
+    pids().filter(of_ours).collect()
+}
+
 /// Waits until `process` has ended, at most `limit`; says whether it has.
 pub fn wait_until_gone(process: &Process, limit: Duration) -> bool {
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return true };
@@ -69,19 +79,26 @@ fn belongs(process: &Process, folder: &Path, mark: &str) -> bool {
 }
 
 fn all() -> Vec<Process> {
+    pids().filter_map(process).collect()
+}
+
+fn pids() -> impl Iterator<Item = u32> {
     let entries = fs_err::read_dir("/proc").expect("Linux");
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter_map(process).collect()
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// A process may end while it is looked at; then it is simply not there.
 fn process(pid: u32) -> Option<Process> {
+    let (state, parent) = stat(pid)?;
+    let command = fs_err::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
+    (state != "Z").then_some(Process { pid, parent, command })
+}
+
+/// The state of a process, `Z` for a zombie, and its parent.
+fn stat(pid: u32) -> Option<(String, u32)> {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
-    let is_live = fields.next()? != "Z";
-    let parent = fields.next()?.parse().ok()?;
-    let command = fs_err::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
-    is_live.then_some(Process { pid, parent, command })
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
 }

@@ -56,12 +56,17 @@ impl Asker for ClientAsker {
     }
 
     async fn relay(&self, question: ForeignQuestion) -> ForeignReply {
-        let can = match question.wants {
-            Wanted::Fields(_) => self.shows.forms,
-            Wanted::Visit { .. } => self.shows.visits,
+        let unshown = |why: &str| ForeignReply::Unshown(why.to_owned());
+        match question.wants {
+            Wanted::Fields(_) if !self.shows.forms => return unshown("this client shows no forms"),
+            Wanted::Visit { .. } if !self.shows.visits => {
+                return unshown("this client shows no addresses to be opened");
+            }
+            _ => {}
+        }
+        let Some(request) = foreign::request(self.session.clone(), &question) else {
+            return unshown("its fields are none that a client shows");
         };
-        let request = can.then(|| foreign::request(self.session.clone(), &question)).flatten();
-        let Some(request) = request else { return ForeignReply::Dismissed };
         match ask(&self.outbox, request).await {
             Some(response) => foreign::reply(&question.wants, response),
             None => ForeignReply::Dismissed,

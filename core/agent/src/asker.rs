@@ -84,8 +84,10 @@ pub enum ForeignReply {
     Accepted(Value),
     /// The person said no.
     Declined,
-    /// The person put it away, or it could not be shown.
+    /// The person put it away, or nobody knows what they made of it.
     Dismissed,
+    /// Nobody was shown it: why, as a part of a sentence for the person.
+    Unshown(String),
 }
 
 /// What a client can show a person.
@@ -116,6 +118,6 @@ pub trait Asker: Send + Sync + 'static {
     /// # Cancel safety
     /// Cancel safe: dropping it takes the question away again.
     async fn relay(&self, _question: ForeignQuestion) -> ForeignReply {
-        ForeignReply::Dismissed
+        ForeignReply::Unshown("nobody can be asked here".to_owned())
     }
 }

@@ -42,7 +42,7 @@ fn plain(name: &OsStr) -> Option<&str> {
 
 /// Whether a character does something to a text instead of being seen in it: controls, other line
 /// ends, and what turns the direction of writing.
-fn acts(character: char) -> bool {
+pub(crate) fn acts(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 

@@ -14,6 +14,11 @@ async fn asked() -> Imported {
     let scene = Scene::new(Script::new()).await;
     let limits = "idle_timeout_s = 1\ncall_timeout_s = 2";
     scene.place.configure("config.toml", table(&scene, "s", &[], limits));
+    opened(scene).await
+}
+
+/// A session of a client that shows what servers ask.
+async fn opened(scene: Scene) -> Imported {
     let mut client = Client::start(&launch(&scene));
     let shows = json!({"elicitation": {"form": {}, "url": {}}});
     let initialize = json!({"protocolVersion": 1, "clientCapabilities": shows});
@@ -156,9 +161,72 @@ async fn a_question_that_is_none_is_refused_as_such() {
         let told = it.call("mcp__s__ask", json!({"text": text})).await;
         assert!(told.contains("-32602"), "{params}: {told}");
     }
+    let said = it.client.trace().text(&it.session);
+    let declined = "The MCP server s asked you something, which was declined: it is none that can";
+    assert_eq!(said.matches(declined).count(), 5, "{said}");
+    assert!(said.contains("Its own words: no fields"), "{said}");
     let told = it.call("mcp__s__ask", json!({"text": "no/such/thing"})).await;
     assert!(told.contains("-32601"), "{told}");
     assert!(it.client.trace().calls("elicitation/create").is_empty());
+    // One that goes on asking is told of no more.
+    it.call("mcp__s__ask", json!({"text": "elicitation/create {\"message\": 7}"})).await;
+    let said = it.client.finish(&it.scene.place).await.text(&it.session);
+    assert_eq!(said.matches("asked you something").count(), 5, "{said}");
+}
+
+/// Questions of calls that run beside each other, of one server and of several, are shown one after the
+/// other, and each answer goes to who asked.
+#[tokio::test]
+async fn questions_of_several_calls_come_one_after_the_other() {
+    let scene = Scene::new(Script::new()).await;
+    let more = "idle_timeout_s = 1\ncall_timeout_s = 2\nparallel = true";
+    let tables = ["s", "t"].map(|name| table(&scene, name, &[], more));
+    scene.place.configure("config.toml", tables.concat());
+    let mut it = opened(scene).await;
+    let ask = |word: &str| {
+        let schema = json!({"type": "object", "properties": {"word": {"type": "string"}}});
+        let form = json!({"mode": "form", "message": word, "requestedSchema": schema});
+        json!({"text": format!("elicitation/create {form}")})
+    };
+    let calls = Answer::new()
+        .tool_call("mcp__s__ask", ask("one"))
+        .tool_call("mcp__s__ask", ask("two"))
+        .tool_call("mcp__t__ask", ask("three"));
+    it.scene.model.push(calls);
+    it.scene.model.push(Answer::new().text("done"));
+    let turn = it.client.begin_prompt(&it.session, "go").await;
+    let session = it.session.clone();
+    let wait = |trace: &Trace| {
+        let updates = trace.updates_of(&session, "tool_call_update");
+        let waiting =
+            updates.iter().filter(|it| it["content"].to_string().contains("waits for your answer"));
+        let ids: std::collections::HashSet<_> =
+            waiting.map(|it| it["toolCallId"].to_string()).collect();
+        (ids.len() == 3).then_some(())
+    };
+    it.client.wait_for("all three wait", wait).await;
+    for number in 0..3 {
+        let asked = question(&it, number).await;
+        assert_eq!(it.client.trace().calls("elicitation/create").len(), number + 1);
+        let message = asked["params"]["message"].as_str().unwrap();
+        let (who, word) =
+            (message.split(" asks").next().unwrap(), message.rsplit(' ').next().unwrap());
+        let asker = if word == "three" { "The MCP server t" } else { "The MCP server s" };
+        assert_eq!(who, asker, "{message}");
+        let content = json!({"word": format!("answer to {word}")});
+        let result = json!({"action": "accept", "content": content});
+        it.client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})).await;
+    }
+    let told = settled(&mut it, &turn).await;
+    let told: Vec<_> = told.lines().collect();
+    assert_eq!(told.len(), 3, "{told:#?}");
+    for (result, word) in told.iter().zip(["one", "two", "three"]) {
+        assert!(result.contains(&format!("answer to {word}")), "{told:#?}");
+    }
+    for (name, answers) in [("s", 2), ("t", 1)] {
+        let heard = it.scene.place.read(&format!("heard-{name}"));
+        assert_eq!(heard.matches("answer\n").count(), answers, "{name}: {heard}");
+    }
     it.client.finish(&it.scene.place).await;
 }
 
@@ -290,5 +358,13 @@ async fn nobody_is_asked_who_cannot_be() {
     let told = it.call("mcp__s__visit", json!({"text": wanted})).await;
     assert!(told.contains("cannot be shown in this client"), "{told}");
     assert!(it.client.trace().calls("elicitation/create").is_empty());
+    for part in [
+        "The MCP server s asked you something, which was declined: this client shows no questions",
+        "Its own words: Which branch?\\u{202e}",
+        "which was declined: this client shows no addresses to be opened",
+        "Its own words: Log in there.",
+    ] {
+        it.notice(part).await;
+    }
     it.client.finish(&it.scene.place).await;
 }

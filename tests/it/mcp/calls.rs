@@ -42,6 +42,34 @@ async fn a_server_s_tools_are_called_like_any_other() {
     it.client.finish(&it.scene.place).await;
 }
 
+/// Arguments of another type come back with the field, what was expected and what was found, be the tool a
+/// server's or an own one; no server hears of them.
+#[tokio::test]
+async fn arguments_of_another_type_are_told_by_their_field() {
+    let mut it = Imported::new(Script::new(), &[]).await;
+    for (tool, arguments, told) in [
+        ("mcp__s__echo", json!({"text": 7}), "at `text`: expected a string, found the number 7"),
+        ("mcp__s__echo", json!(["x"]), "as a whole: expected an object, found an array"),
+        (
+            "call_tool",
+            json!({"name": "mcp__s__echo", "arguments": {"text": {}}}),
+            "at `text`: expected a string, found an object",
+        ),
+        ("read", json!({"path": ["a"]}), "at `path`: expected a string, found an array"),
+        (
+            "read",
+            json!({"path": "a", "start_line": "first"}),
+            "at `start_line`: expected an integer, found the string \\\"first\\\"",
+        ),
+    ] {
+        let result = it.call(tool, arguments.clone()).await;
+        assert!(result.contains(told), "{tool} {arguments}: {result}");
+        assert!(result.contains("Nothing was done."), "{result}");
+    }
+    assert!(!it.heard().contains("call "), "{}", it.heard());
+    it.client.finish(&it.scene.place).await;
+}
+
 /// B029: every call asks, a no reaches no server, and a mode that changes nothing lets none through.
 #[tokio::test]
 async fn a_call_needs_permission() {

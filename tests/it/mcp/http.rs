@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use super::Imported;
+use super::resting::standing;
 use crate::scene::Scene;
 
 /// A server somewhere else, which ends with this.
@@ -104,8 +105,9 @@ async fn a_forgotten_session_is_begun_again() {
 /// M18: whatever comes instead of an answer is told as what it is, at once; the server goes on.
 #[tokio::test]
 async fn what_is_no_answer_is_told_as_what_it_is() {
-    let (mut it, _remote) = with(&[], json!([])).await;
+    let (mut it, _remote) = with(&["tool=status-403"], json!([])).await;
     for (tool, told, known) in [
+        ("status-403", "does not permit this call: it forbids this: HTTP 403", true),
         ("html", "it answered text/html, which no MCP server does", false),
         ("status-429", "it answered HTTP 429; try again after 7. The call was not made.", true),
         ("status-500", "it answered HTTP 500", false),
@@ -117,7 +119,8 @@ async fn what_is_no_answer_is_told_as_what_it_is() {
         assert!(result.contains(told), "{tool}: {result}");
         assert_eq!(result.contains("was not made"), known, "{tool}: {result}");
         // What comes with an error may be anything, the key that was sent too.
-        assert!(!result.contains("who are you"), "{tool}: {result}");
+        assert!(!result.contains("who are you") && !result.contains("not you"), "{tool}: {result}");
+        assert_eq!(result.contains("logged in"), tool == "status-401", "{tool}: {result}");
     }
     let result = it.call("mcp__s__echo", json!({"text": "still here"})).await;
     assert!(result.contains("still here"), "{result}");
@@ -190,6 +193,20 @@ async fn a_key_goes_to_its_server_alone() {
     it.say().await;
     it.notice("it sends its callers to another place").await;
     it.client.finish(&it.scene.place).await;
+}
+
+/// Who is known and may not is not told to log in; the server is not asked again and again.
+#[tokio::test]
+async fn what_a_server_forbids_is_no_matter_of_logging_in() {
+    let (mut it, remote) = with(&["forbidden"], json!([])).await;
+    it.say().await;
+    it.notice("The MCP server s cannot be used").await;
+    it.notice("it forbids this: HTTP 403").await;
+    let told = standing(&mut it).await;
+    assert!(told.contains("): failed; a call tries it again"), "{told}");
+    let told = it.client.finish(&it.scene.place).await.text(&it.session);
+    assert!(!told.contains("log-in") && !told.contains("logged in"), "{told}");
+    assert_eq!(remote.heard().matches("forbidden\n").count(), 1, "{}", remote.heard());
 }
 
 /// An address that is none, or behind which nobody is, costs nothing but itself.

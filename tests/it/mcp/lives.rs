@@ -2,6 +2,7 @@
 
 use bridle_model_server::Script;
 use bridle_tests::{Client, DEADLINE, wait_until_gone};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -214,6 +215,67 @@ async fn nothing_is_left_of_a_server() {
             assert!(wait_until_gone(process, DEADLINE), "{end}: {process:?}");
         }
     }
+}
+
+/// M03: the agent takes note of every end, so that the process table keeps none.
+#[tokio::test]
+async fn no_end_of_a_server_is_left_in_the_process_table() {
+    let servers: &[(&str, &[&str])] = &[
+        ("exits", &["exit"]),
+        ("odd", &["version=2099-01-01"]),
+        ("leaves", &["leaves"]),
+        ("m", &["deaf"]),
+        ("s", &["tree"]),
+    ];
+    let mut it = Imported::with(Script::new(), servers).await;
+    it.call("mcp__m__mute", json!({})).await;
+    it.call("mcp__s__crash", json!({})).await;
+    it.call("mcp__s__echo", json!({"text": "again"})).await;
+    for process in running(&it) {
+        kill_process(Pid::from_raw(process.pid as i32).unwrap(), Signal::KILL).unwrap();
+        assert!(wait_until_gone(&process, DEADLINE), "{process:?}");
+    }
+    it.call("mcp__s__echo", json!({"text": "again"})).await;
+    let close = json!({"sessionId": it.session});
+    it.client.request("session/close", close).await.ok();
+    // Between an end and its note there is a moment.
+    let mut left = Vec::<u32>::new();
+    for _ in 0..1_000 {
+        it.client.request("session/list", json!({})).await.ok();
+        left = bridle_tests::unnoticed_ends(it.client.pid());
+        if left.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(left, Vec::<u32>::new());
+    it.client.finish(&it.scene.place).await;
+}
+
+/// While a server is started again, `/mcp` says why.
+#[tokio::test]
+async fn why_a_server_is_started_again_is_said_meanwhile() {
+    let scene = Scene::new(Script::new()).await;
+    let gate = scene.place.workspace().join("start-gate");
+    mknodat(CWD, &gate, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    scene.place.write("doomed", "");
+    let servers = json!([server(&scene, "s", &["gated"])]);
+    let mut it = Imported::open(scene, servers).await;
+    it.say().await;
+    it.notice("The MCP server s does not start; it is tried again").await;
+    let told = standing(&mut it).await;
+    assert!(told.contains("doomed"), "{told}");
+    fs_err::remove_file(it.scene.place.workspace().join("doomed")).unwrap();
+    let mut told = String::new();
+    while !told.contains("starting") {
+        told = standing(&mut it).await;
+        assert!(!told.contains("failed"), "{told}");
+    }
+    assert!(told.contains("): starting again\n") && told.contains("it wrote: doomed"), "{told}");
+    tokio::task::spawn_blocking(move || fs_err::write(gate, "go").unwrap()).await.unwrap();
+    it.ready(1).await;
+    let told = standing(&mut it).await;
+    assert!(!told.contains("doomed"), "{told}");
+    it.client.finish(&it.scene.place).await;
 }
 
 /// A question, or the last words of what then hangs, are written down while the line has no end yet.
