@@ -1,7 +1,7 @@
 //! A disk that is full, read-only or missing: an error, nothing lost, the process lives.
 
 use bridle_model_server::{Answer, Script};
-use bridle_tests::{Client, Place, skip};
+use bridle_tests::{Client, Place, rounds, skip};
 use serde_json::json;
 
 use crate::scene::Scene;
@@ -81,4 +81,38 @@ async fn a_home_that_cannot_be_written_is_named() {
     assert!(error.to_string().contains("bridle"), "{error}");
     assert!(client.request("no/such", json!({})).await.code() == -32601);
     client.finish(&place).await;
+}
+
+/// B050: a long session takes as much of the disk as it has to say, and is not written again and again.
+#[tokio::test]
+async fn a_long_session_takes_what_it_has_to_say() {
+    let turns = rounds(100, 1_000);
+    let scene = Scene::new(Script::new().otherwise(Answer::new().text("Noted."))).await;
+    let (mut client, session) = scene.session().await;
+    let stored = || -> u64 {
+        let files = scene.place.stored_files().into_iter();
+        files.filter_map(|path| fs_err::metadata(path).ok()).map(|file| file.len()).sum()
+    };
+    client.prompt(&session, "first").await.ok();
+    let (before, written_before) = (stored(), written(&client));
+    for _ in 0..turns {
+        let letters = std::iter::repeat_with(|| char::from(b'a' + rand_byte() % 26)).take(1_024);
+        let text: String = letters.collect();
+        assert_eq!(client.prompt(&session, &text).await.stop_reason(), "end_turn");
+        client.take_entries();
+    }
+    let (grown, written) = (stored() - before, written(&client) - written_before);
+    client.finish(&scene.place).await;
+    scene.assert_lawful();
+    println!("{turns} turns of 1 KiB: {grown} bytes on the disk, {written} bytes written");
+    assert!(grown < 4_000 * turns as u64, "{grown} bytes for {turns} turns");
+    // A page each time that something has to be on the disk: three or four times a turn.
+    assert!(written < 5 * 4_096 * turns as u64, "{written} bytes written for {turns} turns");
+}
+
+/// What the agent has had written to the disk so far, in whole pages.
+fn written(client: &Client) -> u64 {
+    let counts = fs_err::read_to_string(format!("/proc/{}/io", client.pid())).unwrap();
+    let line = counts.lines().find_map(|line| line.strip_prefix("write_bytes: ")).unwrap();
+    line.parse().unwrap()
 }

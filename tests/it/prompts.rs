@@ -1,5 +1,5 @@
-//! Golden prompts: what a model is sent in one situation after another, message by message, with the
-//! source of each. One function per situation.
+//! Golden prompts: what a model is sent in one situation after another, from the model that is asked to the
+//! last message, with the source of each. One function per situation.
 
 use std::os::unix::fs::symlink;
 
@@ -13,7 +13,14 @@ use crate::scene::Scene;
 mod environment;
 mod instructions;
 mod references;
+mod routes;
 mod skills;
+
+const SYSTEM_PROMPT: &str = include_str!("../../core/toolkit/src/system_prompt.md");
+
+/// The tools that every session has.
+const TOOLS: &str = "ask_user code_diagnostics code_nav code_symbols delete edit exit_plan_mode glob job list move read \
+                     search shell skill todo write";
 
 /// A situation: a scene with a session, and how much of what was sent has been looked at.
 struct Stage {
@@ -105,7 +112,12 @@ impl Stage {
 
 /// A line for each part of a request, in its order, and lines below it for what it says.
 fn outline(request: &Value) -> Vec<String> {
-    let mut lines = vec!["system".to_owned()];
+    let mut lines = vec![format!("model {}", request["model"].as_str().unwrap()), tools(request)];
+    let system = request["system"].as_array().unwrap().iter();
+    lines.extend(system.map(|block| match block["text"].as_str().unwrap() {
+        text if text == SYSTEM_PROMPT.trim_end() => "system (that of the program)".to_owned(),
+        other => format!("system: {other}"),
+    }));
     for message in request["messages"].as_array().unwrap() {
         let role = message["role"].as_str().unwrap();
         for block in message["content"].as_array().unwrap() {
@@ -113,6 +125,16 @@ fn outline(request: &Value) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The tools in their order, where they are not those of every session.
+fn tools(request: &Value) -> String {
+    let tools = request["tools"].as_array().unwrap().iter();
+    let names: Vec<_> = tools.map(|tool| tool["name"].as_str().unwrap()).collect();
+    match names.join(" ") {
+        names if names == TOOLS => "tools (those of the program)".to_owned(),
+        other => format!("tools {other}"),
+    }
 }
 
 fn part(role: &str, block: &Value) -> Vec<String> {
@@ -158,7 +180,9 @@ async fn a_prompt_and_nothing_else() {
     let mut stage = Stage::new(&[]).await;
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -212,7 +236,9 @@ async fn a_conversation_that_was_shortened() {
     stage.seen.clear();
     stage.prompt("Go on.").await;
     expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context compaction
             The conversation before this was shortened. What follows is all that is left of it: first from the records, then your own notes.
 

@@ -108,10 +108,18 @@ impl Lookup {
         match mention {
             Mention::Path(places) => {
                 let found = places.iter().find_map(|place| Some((place, self.real(place)?)));
-                let (place, real) = found?;
-                let thing = match real {
-                    Placement::Inside(real) => Thing::Lines(real, place.lines),
-                    Placement::Outside(_) => Thing::Unread(place.name.clone()),
+                let (place, thing) = match found {
+                    Some((place, Placement::Inside(real))) => {
+                        (place, Thing::Lines(real, place.lines))
+                    }
+                    Some((place, Placement::Outside(_))) => {
+                        (place, Thing::Unread(place.name.clone()))
+                    }
+                    // What only a shell finds is no word either. The last reading is the shortest.
+                    None => {
+                        let place = places.iter().rfind(|place| place.path.starts_with("~/"))?;
+                        (place, Thing::Unread(place.name.clone()))
+                    }
                 };
                 self.told_once(thing, &place.name, |this| this.place(place))
             }
@@ -204,7 +212,8 @@ impl Lookup {
             Ok(Placement::Inside(real)) => real,
             Ok(Placement::Outside(real)) => {
                 let why = why_outside(&self.world.roots, &real);
-                return Err(format!("{why}; `read` asks for it"));
+                let tool = if real.is_dir() { "list" } else { "read" };
+                return Err(format!("{why}; `{tool}` asks for it"));
             }
             Err(error) => return Err(error.to_string()),
         };

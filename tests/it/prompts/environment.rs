@@ -7,7 +7,9 @@ async fn the_mode_when_it_changes() {
     let mut stage = Stage::new(&[]).await;
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -137,7 +139,9 @@ async fn a_pointer_to_another_repository() {
     let mut stage = Stage::in_folder(&files, "evil", &[]).await;
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws/evil
             Git repository: yes, on branch main
@@ -160,7 +164,9 @@ async fn the_sandbox_once_it_is_known() {
     stage.calls("shell", json!({"command": "true"}));
     stage.prompt("go").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no

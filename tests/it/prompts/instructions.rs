@@ -9,7 +9,9 @@ async fn instructions_of_the_user_and_of_the_project() {
     stage.scene.place.configure("AGENTS.md", "Speak plainly.\n");
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -40,7 +42,9 @@ async fn instructions_from_the_root_down_to_where_the_session_works() {
     let mut stage = Stage::in_folder(&files, "mid/cwd", &[""]).await;
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws/mid/cwd
             Further workspace folder: /ws
@@ -59,7 +63,9 @@ async fn instructions_from_the_root_down_to_where_the_session_works() {
     let mut alone = Stage::in_folder(&files, "mid/cwd", &[]).await;
     alone.prompt("hi").await;
     alone.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws/mid/cwd
             Git repository: no
@@ -80,7 +86,9 @@ async fn instructions_of_two_roots() {
     let mut stage = Stage::in_folder(&files, "one", &["two"]).await;
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws/one
             Further workspace folder: /ws/two
@@ -112,7 +120,9 @@ async fn instructions_of_a_nested_folder_on_first_touch() {
     stage.calls("read", json!({"path": "a/b/x"}));
     stage.prompt("look").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -150,7 +160,9 @@ async fn instructions_that_change_and_go() {
     stage.calls("read", json!({"path": "a/x"}));
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -207,7 +219,9 @@ async fn instructions_under_several_names() {
     let mut stage = stage.resumed().await;
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -243,7 +257,9 @@ async fn instructions_that_cannot_be_told_whole() {
     stage.prompt("hi").await;
     let sent = stage.sent().replace(&"0123456789".repeat(3_276), "(32,760 digits)");
     expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -282,7 +298,9 @@ async fn a_resumed_session_is_told_what_has_changed_meanwhile() {
     stage.calls("read", json!({"path": "a/x"}));
     stage.prompt("hi").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -344,7 +362,9 @@ async fn instructions_that_a_rule_keeps_back() {
     let mut stage = stage.resumed().await;
     stage.prompt("look at @sub/f").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no

@@ -15,7 +15,9 @@ async fn files_that_a_prompt_refers_to() {
     let text = "Compare @src/a.rs:2-3 with @\"a b.txt\", see (@src). Mail me@src.example, @nobody, @pytest.fixture";
     stage.prompt(text).await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -82,9 +84,11 @@ async fn references_that_are_not_read() {
     stage.scene.place.configure("config.toml", rule);
     let mut stage = stage.resumed().await;
     let workspace = workspace.display().to_string();
-    stage.prompt("@/etc/hostname @leaves @env @fifo @bin @f:9").await;
+    stage.prompt("@/etc/hostname @leaves @env @fifo @bin @f:9 @.. (@/) @~/notes.md, @../..").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -102,8 +106,16 @@ async fn references_that_are_not_read() {
             [@bin was not read: bin cannot be read: it is a binary file.]
         user context @f:9
             [@f:9 was not read: f has 1 lines; line 9 is beyond its end.]
+        user context @..
+            [@.. was not read: it lies, or leads, outside the workspace; `list` asks for it.]
+        user context @/
+            [@/ was not read: it lies, or leads, outside the workspace; `list` asks for it.]
+        user context @~/notes.md
+            [@~/notes.md was not read: `~` is not expanded; give an absolute path, or `./~/notes.md` for a file of that very name.]
+        user context @../..
+            [@../.. was not read: it lies, or leads, outside the workspace; `list` asks for it.]
         user:
-            @/etc/hostname @leaves @env @fifo @bin @f:9
+            @/etc/hostname @leaves @env @fifo @bin @f:9 @.. (@/) @~/notes.md, @../..
     "#]]);
     let told = stage.end().await.replace(&workspace, "/ws");
     expect![[r#"
@@ -119,6 +131,14 @@ async fn references_that_are_not_read() {
 
         *Warning: @f:9 was not read: f has 1 lines; line 9 is beyond its end*
 
+        *Warning: @.. was not read: it lies, or leads, outside the workspace; `list` asks for it*
+
+        *Warning: @/ was not read: it lies, or leads, outside the workspace; `list` asks for it*
+
+        *Warning: @~/notes.md was not read: `~` is not expanded; give an absolute path, or `./~/notes.md` for a file of that very name*
+
+        *Warning: @../.. was not read: it lies, or leads, outside the workspace; `list` asks for it*
+
     "#]].assert_eq(&told);
 }
 
@@ -128,7 +148,9 @@ async fn an_image_that_a_prompt_refers_to() {
     stage.scene.place.write("shot.gif", b"GIF89a\x02\0\x03\0\0\0\0");
     stage.prompt("@shot.gif and again @shot.gif").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -155,7 +177,9 @@ async fn another_session_that_a_prompt_refers_to() {
     stage.prompt(&format!("as in @session:{other}, and @session:{}", "0".repeat(8))).await;
     let sent = stage.sent().replace(&other, "ID");
     expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -188,7 +212,9 @@ async fn references_as_people_write_them() {
     let mut stage = Stage::new(&files).await;
     stage.prompt("@b,@c and @a:2:7, @a:4- @a#L3, (@a#L1-L2). @./d/e and again @d/e").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -258,7 +284,9 @@ async fn sessions_by_the_beginning_of_their_id() {
     let sent = stage.sent().replace(&first, "FIRST").replace(first.get(..35).unwrap(), "FIRS");
     let sent = sent.replace(&second, "SECOND").replace(&own, "OWN");
     expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no

@@ -18,7 +18,9 @@ async fn skills_that_are_listed_and_one_that_the_model_loads() {
     stage.calls("skill", json!({"name": "deploy"}));
     stage.prompt("ship it").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no
@@ -57,7 +59,9 @@ async fn a_skill_that_the_person_calls() {
     let mut stage = Stage::new(&[(".agents/skills/deploy/SKILL.md", &*deploy)]).await;
     stage.prompt("/deploy to staging").await;
     stage.check(expect![[r#"
-        system
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
         user context environment
             Working directory: /ws
             Git repository: no

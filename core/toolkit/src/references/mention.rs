@@ -129,12 +129,10 @@ fn readings(word: &str) -> Vec<&str> {
     readings
 }
 
-/// Whether a word can name something: `.`, `..` and what is made of them, and all with a letter or digit.
+/// Whether a word can name something: `.`, `..`, `/` and what is made of them, and all with a letter or digit.
 fn is_name(word: &str) -> bool {
     word.contains(char::is_alphanumeric)
-        || (!word.is_empty()
-            && word.split('/').all(|part| matches!(part, "" | "." | ".."))
-            && word.starts_with('.'))
+        || (!word.is_empty() && word.split('/').all(|part| matches!(part, "" | "." | "..")))
 }
 
 /// A reading as a whole name, and as a name with lines behind it.
@@ -311,6 +309,7 @@ mod tests {
         assert_eq!(names("@./"), ["@./"]);
         assert_eq!(names("(@./)."), ["@./"]);
         assert_eq!(names("@.. and @../.."), ["@..", "@../.."]);
+        assert_eq!(names("@/, (@/..) and `@/`."), ["@/", "@/..", "@/"]);
     }
 
     #[test]
@@ -324,7 +323,6 @@ mod tests {
             "@\"",
             "@\"a\nb\"",
             "@...",
-            "@/",
             "@,",
             "@session:1",
             "@session:",

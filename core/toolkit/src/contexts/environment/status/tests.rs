@@ -57,6 +57,23 @@ fn changes_are_seen() {
     assert_ne!(sh(&elsewhere.path().join("x"), SCRIPT).status.code(), Some(0));
 }
 
+/// A look writes nothing: whoever commits or rebases meanwhile finds no lock of ours, and the index as it was.
+#[test]
+fn the_index_is_not_written() {
+    let it = Repository::new();
+    // What git knows of the file is out of date, which a plain status would write down.
+    assert!(sh(&it.at, "touch -d 2001-01-01 a").status.success());
+    let index = || fs_err::read(it.at.join(".git/index")).unwrap();
+    let before = index();
+    assert_eq!(it.asked(), (Some(0), false));
+    assert!(index() == before, "it was written");
+    assert!(sh(&it.at, "git status").status.success());
+    assert!(index() != before, "a plain status writes nothing, so nothing was shown");
+    // Nor does a lock of others keep it from looking.
+    fs_err::write(it.at.join(".git/index.lock"), "").unwrap();
+    assert_eq!(it.asked(), (Some(0), false));
+}
+
 /// S11: whatever a repository says that git should start is started by a plain `git status`, and not by
 /// what is asked here.
 #[test]
