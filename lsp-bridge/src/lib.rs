@@ -25,6 +25,7 @@ mod heard;
 mod introduction;
 mod life;
 mod locate;
+mod losses;
 mod nav;
 mod plugin;
 mod position;

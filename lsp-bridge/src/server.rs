@@ -4,7 +4,7 @@
 //! A task of its own does that ([`Server::run`]); everybody else looks at the state. So there is never more
 //! than one process for one project, also while one ends and the next is wanted.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,19 +21,11 @@ use crate::definition::ServerDefinition;
 use crate::heard::Readiness;
 use crate::life::{Host, Life};
 use crate::locate::Located;
+use crate::losses::{Losses, Next};
 use crate::seen::Seen;
 use crate::servers::{Stage, Standing};
 use crate::settings::{LspSettings, MIB};
 use crate::uri::uri_of;
-
-/// How often it may be lost within [`WINDOW`] before it is given up.
-const MAX_LOSSES: usize = 4;
-
-/// For how long a loss counts.
-const WINDOW: Duration = Duration::from_secs(300);
-
-/// The pause after the second loss; each next one is twice as long. After the first there is none.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// How often it is looked at what a server holds in memory while it is asked.
 const ASKED_INTERVAL: Duration = Duration::from_secs(1);
@@ -350,7 +342,7 @@ impl Server {
 
     /// Runs it whenever it is wanted until `closing` is cancelled.
     pub(crate) async fn run(self: Arc<Self>, closing: CancellationToken) {
-        let mut losses = VecDeque::new();
+        let mut losses = Losses::default();
         let mut wanted = self.wanted.subscribe();
         loop {
             tokio::select! {
@@ -394,22 +386,17 @@ impl Server {
     }
 
     /// Takes note of a loss; how long to wait until the next start.
-    fn lost(&self, losses: &mut VecDeque<SystemTime>, why: String) -> Duration {
-        let now = self.host.clock.now();
-        let age = |loss: &SystemTime| now.duration_since(*loss).unwrap_or_default();
-        losses.push_back(now);
-        losses.retain(|loss| age(loss) < WINDOW);
+    fn lost(&self, losses: &mut Losses, why: String) -> Duration {
         *lock(&self.loss) = Some(why.clone());
-        if losses.len() < MAX_LOSSES {
-            self.rest(State::Pausing(why));
-            return match u32::try_from(losses.len()).unwrap_or_default().checked_sub(2) {
-                Some(times) => PAUSE.saturating_mul(1 << times),
-                None => Duration::ZERO,
-            };
-        }
-        let times = losses.len();
-        self.rest(State::Failed(format!("it was lost {times} times in a short while; {why}")));
-        losses.front().map_or(WINDOW, |first| WINDOW.saturating_sub(age(first)))
+        let (state, pause) = match losses.add(self.host.clock.now()) {
+            Next::Pause(pause) => (State::Pausing(why), pause),
+            Next::GiveUp { times, pause } => {
+                let why = format!("it was lost {times} times in a short while; {why}");
+                (State::Failed(why), pause)
+            }
+        };
+        self.rest(state);
+        pause
     }
 
     /// One life of it; why it is over.
