@@ -33,7 +33,7 @@ struct Code {
 }
 
 /// What the user says of servers and of this one, with its script.
-fn configure(place: &Place, script: &Value, all: &str, own: &str) {
+pub(crate) fn configure(place: &Place, script: &Value, all: &str, own: &str) {
     let script = place.configure("script.json", script.to_string());
     let (workspace, heard) = (place.workspace(), place.workspace().join("heard"));
     let config = format!(

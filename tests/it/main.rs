@@ -28,6 +28,7 @@ mod input;
 mod interop;
 mod jobs;
 mod kills;
+mod kinds;
 mod live_output;
 mod load;
 mod lsp;

@@ -69,7 +69,17 @@ const EDGES: [(&str, &[&str]); 14] = [
             "bridle-world",
         ],
     ),
-    ("bridle-tests", &["bridle", "bridle-session", "bridle-store", "bridle-model-server"]),
+    (
+        "bridle-tests",
+        &[
+            "bridle",
+            "bridle-lsp",
+            "bridle-model-server",
+            "bridle-session",
+            "bridle-store",
+            "bridle-toolkit",
+        ],
+    ),
     (
         "bridle-fuzz",
         &["bridle", "bridle-model", "bridle-session", "bridle-store", "bridle-toolkit"],

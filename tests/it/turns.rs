@@ -232,3 +232,39 @@ async fn it_works_without_a_terminal_and_nearly_without_environment() {
     client.request("initialize", json!({"protocolVersion": 1})).await.ok();
     client.finish(&scene.place).await;
 }
+
+/// A client that tells plans apart gets the to-do list under an id, live and in a replay, and is told
+/// when there is none any more; no other client gets anything but the list.
+#[tokio::test]
+async fn a_to_do_list_has_an_id_for_clients_that_tell_plans_apart() {
+    for takes in [true, false] {
+        let item = |status: &str| json!({"items": [{"text": "look", "status": status}]});
+        let script = Script::new()
+            .reply(Answer::new().tool_call("todo", item("pending")))
+            .reply(Answer::new().tool_call("todo", json!({"items": []})))
+            .otherwise(Answer::new().text("done"));
+        let scene = Scene::new(script).await;
+        let mut client = Client::start(&scene.place.acp(&scene.model.url()));
+        let capabilities = if takes { json!({"plan": {}}) } else { json!({"plan": null}) };
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+        client.request("initialize", hello).await.ok();
+        let session = client.new_session(&scene.place).await;
+        client.prompt(&session, "go").await.ok();
+        client.request("session/close", json!({"sessionId": session})).await.ok();
+        client.load(&scene.place, &session).await.ok();
+        let trace = client.finish(&scene.place).await;
+        let entries = json!([{"content": "look", "priority": "medium", "status": "pending"}]);
+        let told = match takes {
+            true => [
+                json!({"sessionUpdate": "plan_update",
+                    "plan": {"type": "items", "planId": "todo", "entries": entries}}),
+                json!({"sessionUpdate": "plan_removed", "planId": "todo"}),
+            ],
+            false => [entries, json!([])]
+                .map(|entries| json!({"sessionUpdate": "plan", "entries": entries})),
+        };
+        let mut plans = trace.updates(&session);
+        plans.retain(|it| it["sessionUpdate"].as_str().unwrap().starts_with("plan"));
+        assert_eq!(plans, [told.as_slice(), &told].concat());
+    }
+}

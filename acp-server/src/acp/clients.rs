@@ -14,6 +14,8 @@ pub(super) struct ClientTraits {
     pub(super) notices: bool,
     /// Shows compactions (`session.compaction`); else they are notices.
     pub(super) compaction: bool,
+    /// Tells plans apart by their ids (`plan`, unstable); else there is one, without an id.
+    pub(super) plans: bool,
     /// Shows forms (`elicitation.form`); else questions are text.
     pub(super) forms: bool,
     /// Opens addresses for a person (`elicitation.url`).
@@ -51,6 +53,7 @@ impl ClientTraits {
         Self {
             notices: client.session.as_ref().is_some_and(|session| session.notices.is_some()),
             compaction: client.session.as_ref().is_some_and(|it| it.compaction.is_some()),
+            plans: client.plan.is_some(),
             forms: client.elicitation.as_ref().is_some_and(|forms| forms.supports_form()),
             visits: client.elicitation.as_ref().is_some_and(|forms| forms.url.is_some()),
             terminal_output: says("terminal_output"),
@@ -97,6 +100,12 @@ mod tests {
     fn compaction() {
         assert!(with(json!({"session": {"compaction": {}}})).compaction);
         assert!(!with(json!({"session": {"notices": {}}})).compaction);
+    }
+
+    #[test]
+    fn plans() {
+        assert!(with(json!({"plan": {}})).plans);
+        assert!(!with(json!({"plan": null, "session": {"compaction": {}}})).plans);
     }
 
     #[test]

@@ -175,6 +175,9 @@ impl Outbox {
                 let Notice { level, title, detail } = compaction.notice();
                 self.send_notice(level, &title, detail.as_deref()).await;
             }
+            AgentUpdate::Todo(items) => {
+                self.send_all([to_acp::plan(items, &self.link.client)]).await;
+            }
             AgentUpdate::Fill(fill) => self.fill = fill,
             AgentUpdate::Joined { prompt } => self.turns.steerings(|all| all.joined(&prompt)),
             AgentUpdate::TurnEnded { prompt, outcome } => {

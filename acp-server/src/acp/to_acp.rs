@@ -7,8 +7,8 @@ use crate::text;
 use agent_client_protocol::v1::schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, ContentChunk, Cost, EmbeddedResource,
     EmbeddedResourceResource, Meta, Notice as WireNotice, NoticeSeverity, Plan, PlanEntry,
-    PlanEntryPriority, PlanEntryStatus, ResourceLink, SessionInfoUpdate, SessionUpdate, StopReason,
-    TextResourceContents, Usage, UsageUpdate,
+    PlanEntryPriority, PlanEntryStatus, PlanRemoved, PlanUpdate, PlanUpdateContent, ResourceLink,
+    SessionInfoUpdate, SessionUpdate, StopReason, TextResourceContents, Usage, UsageUpdate,
 };
 use bridle_agent::{AgentUpdate, Compaction, Meter, Notice, NoticeLevel, TurnOutcome};
 use bridle_session::{Content, Failure, MessageId, TodoItem, TodoStatus};
@@ -20,6 +20,9 @@ use super::outbox;
 /// The key of a chunk's `_meta` that marks it as a notice; the value is the severity.
 const NOTICE: &str = "bridle.dev/notice";
 
+/// The id of the plan that is the to-do list; a session has no other.
+const LIST: &str = "todo";
+
 /// The key of a compaction's `_meta` with its sizes in tokens: `before`, and `window` or `after`.
 const COMPACTION: &str = "bridle.dev/compaction";
 
@@ -27,8 +30,9 @@ pub(super) use self::pictures::Pictures;
 pub(super) use self::tools::question;
 
 /// What a client is sent for an update that stands for itself. Empty for those that need more
-/// than the update: the mode and the model (whose lists belong to the session), notices, compactions
-/// and streams of output (whose form depends on the client) and the end of a turn (which is an answer).
+/// than the update: the mode and the model (whose lists belong to the session), notices, compactions,
+/// to-do lists and streams of output (whose form depends on the client) and the end of a turn (which
+/// is an answer).
 pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
     match update {
         AgentUpdate::UserMessage { id, content } => content
@@ -53,7 +57,6 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
             let cost = cost.whole().map(|sum| Cost::new(sum.amount.units(), sum.currency.clone()));
             vec![SessionUpdate::UsageUpdate(UsageUpdate::new(used, window).cost(cost))]
         }
-        AgentUpdate::Todo(items) => vec![plan(items)],
         AgentUpdate::Title(title) => {
             let title = text::visible(&title).into_owned();
             vec![SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title))]
@@ -63,6 +66,7 @@ pub(super) fn updates(update: AgentUpdate) -> Vec<SessionUpdate> {
         | AgentUpdate::Effort(_)
         | AgentUpdate::Fill(_)
         | AgentUpdate::Compaction(..)
+        | AgentUpdate::Todo(_)
         | AgentUpdate::Notice { .. }
         | AgentUpdate::BlockEnded
         | AgentUpdate::ToolOutput { .. }
@@ -98,6 +102,7 @@ pub(super) fn replayed(
         AgentUpdate::Notice { level, title, detail } => {
             vec![notice_message(level, &title, detail.as_deref())]
         }
+        AgentUpdate::Todo(items) => vec![plan(items, client)],
         update => updates(update),
     }
 }
@@ -201,8 +206,12 @@ pub(super) fn usage(used: bridle_session::Usage) -> Option<Usage> {
     (used.context() > 0).then_some(usage)
 }
 
-/// The list of what is to be done, which the protocol calls a plan. Nothing here ranks its items.
-fn plan(items: Vec<TodoItem>) -> SessionUpdate {
+/// The list of what is to be done, which the protocol calls a plan. Nothing here ranks its items. A
+/// client that can tell plans apart is told when there is none any more; others get an empty one.
+pub(super) fn plan(items: Vec<TodoItem>, client: &ClientTraits) -> SessionUpdate {
+    if client.plans && items.is_empty() {
+        return SessionUpdate::PlanRemoved(PlanRemoved::new(LIST));
+    }
     let entries = items.into_iter().map(|item| {
         let status = match item.status {
             TodoStatus::Pending => PlanEntryStatus::Pending,
@@ -211,7 +220,12 @@ fn plan(items: Vec<TodoItem>) -> SessionUpdate {
         };
         PlanEntry::new(text::visible(&item.text).into_owned(), PlanEntryPriority::Medium, status)
     });
-    SessionUpdate::Plan(Plan::new(entries.collect()))
+    let entries = entries.collect();
+    if client.plans {
+        SessionUpdate::PlanUpdate(PlanUpdate::new(PlanUpdateContent::items(LIST, entries)))
+    } else {
+        SessionUpdate::Plan(Plan::new(entries))
+    }
 }
 
 fn chunk(id: &MessageId, content: ContentBlock) -> ContentChunk {

@@ -64,7 +64,7 @@ impl Display {
 pub enum ToolKind {
     /// Reads.
     Read,
-    /// Changes files.
+    /// Changes what files hold.
     Edit,
     /// Deletes files.
     Delete,
@@ -80,6 +80,13 @@ pub enum ToolKind {
     SwitchMode,
     /// Anything else.
     Other,
+}
+
+impl ToolKind {
+    /// Whether calls of this kind change files by themselves.
+    pub fn changes_files(self) -> bool {
+        matches!(self, Self::Edit | Self::Delete | Self::Move)
+    }
 }
 
 /// A place in a file.

@@ -67,7 +67,7 @@ impl FileArguments for PatchArguments {
             let mut target = Target::resolve_entry(world, change.path())?;
             let part = match prepare(world, &mut target, change) {
                 Ok(part) => part,
-                Err(failure) => return plan_failed(target, Self::VERB, failure),
+                Err(failure) => return plan_failed::<Self>(target, failure),
             };
             for target in part.targets() {
                 if !paths.insert(target.path.clone()) {
@@ -280,7 +280,7 @@ impl FileCall<Patched> for PlannedPatch {
         }
         let mut display = Display::new(title, ToolKind::Edit);
         for part in &self.parts {
-            let shown = part.target.display_change("", &part.change);
+            let shown = part.target.display_change("", ToolKind::Edit, &part.change);
             display.locations.extend(shown.locations);
             display.diffs.extend(shown.diffs);
         }

@@ -32,7 +32,7 @@ impl Arguments for DeleteArguments {
 impl FileArguments for DeleteArguments {
     const DESCRIPTION: &'static str = DESCRIPTION;
     const VERB: &'static str = "Delete";
-    const KIND: ToolKind = ToolKind::Edit;
+    const KIND: ToolKind = ToolKind::Delete;
 
     type Value = Deleted;
 
@@ -46,7 +46,7 @@ impl FileArguments for DeleteArguments {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 let failure = target.failure(&error);
-                return plan_failed(target, Self::VERB, failure);
+                return plan_failed::<Self>(target, failure);
             }
         };
         let body = Text::parse(&snapshot.bytes).map_or(Cow::Borrowed(""), |text| text.body);
@@ -73,7 +73,7 @@ impl FileCall<Deleted> for PlannedDelete {
     }
 
     fn display(&self) -> Display {
-        self.target.display_change("Delete", &self.change)
+        self.target.display_change("Delete", ToolKind::Delete, &self.change)
     }
 
     fn changes(&self, _: &Deleted) -> Vec<SessionChange> {

@@ -84,7 +84,7 @@ impl FileArguments for EditArguments {
         let mut target = Target::resolve(world, &self.path)?;
         match prepare(&mut target, &self.edits) {
             Ok(planned) => Ok(Box::new(planned)),
-            Err(failure) => plan_failed(target, Self::VERB, failure),
+            Err(failure) => plan_failed::<Self>(target, failure),
         }
     }
 }
@@ -188,7 +188,7 @@ impl FileCall<Edited> for PlannedEdit {
     }
 
     fn display(&self) -> Display {
-        self.target.display_change("Edit", &self.change)
+        self.target.display_change("Edit", ToolKind::Edit, &self.change)
     }
 
     fn changes(&self, edited: &Edited) -> Vec<SessionChange> {

@@ -137,7 +137,7 @@ impl<A: FileArguments> Tool for FileTool<A> {
         let arguments = A::decode(arguments)?;
         let world = FileWorld { observed: Arc::clone(&context.observed), ..self.world.clone() };
         let call = blocking(move || arguments.plan(&world)).await?;
-        Ok(Box::new(Planned { changes: A::KIND == ToolKind::Edit, call }))
+        Ok(Box::new(Planned { changes: A::KIND.changes_files(), call }))
     }
 
     fn outline(&self, arguments: &str) -> Display {

@@ -34,7 +34,7 @@ impl Arguments for MoveArguments {
 impl FileArguments for MoveArguments {
     const DESCRIPTION: &'static str = DESCRIPTION;
     const VERB: &'static str = "Move";
-    const KIND: ToolKind = ToolKind::Edit;
+    const KIND: ToolKind = ToolKind::Move;
 
     type Value = Moved;
 
@@ -47,7 +47,7 @@ impl FileArguments for MoveArguments {
         let to = Target::resolve_entry(world, &self.to)?;
         match prepare(from.clone(), to, self.overwrite.unwrap_or_default()) {
             Ok(planned) => Ok(Box::new(planned)),
-            Err(failure) => plan_failed(from, Self::VERB, failure),
+            Err(failure) => plan_failed::<Self>(from, failure),
         }
     }
 }
@@ -123,8 +123,8 @@ impl FileCall<Moved> for PlannedMove {
             Place::Free(_) => "",
             Place::Taken(_) => ", which is replaced",
         };
-        let mut display = self.from.display("Move", ToolKind::Edit, None);
-        let to = self.to.display("to", ToolKind::Edit, None);
+        let mut display = self.from.display("Move", ToolKind::Move, None);
+        let to = self.to.display("to", ToolKind::Move, None);
         display.title.push_str(&format!(" {}{over}", to.title));
         display.locations.extend(to.locations);
         display

@@ -10,7 +10,7 @@ use bridle_world::{Placement, Roots, name_text, path_text};
 use tokio_util::sync::CancellationToken;
 
 use crate::diff::Change;
-use crate::file_tool::{FileCall, FileWorld};
+use crate::file_tool::{FileArguments, FileCall, FileWorld};
 
 /// The most characters of a path or pattern in a title.
 const TITLE_CHARS: usize = 120;
@@ -196,10 +196,7 @@ impl Target {
 
     /// The head of a display: one line with the verb and the path.
     pub(crate) fn display(&self, verb: &str, kind: ToolKind, line: Option<u32>) -> Display {
-        let note = match kind {
-            ToolKind::Edit => self.write_note(),
-            _ => String::new(),
-        };
+        let note = if kind.changes_files() { self.write_note() } else { String::new() };
         let mut display = Display::new(format!("{verb} {}{note}", one_line(&self.shown)), kind);
         display.locations = locations(&self.path, line);
         display
@@ -224,8 +221,8 @@ impl Target {
     }
 
     /// The display of a change of this file.
-    pub(crate) fn display_change(&self, verb: &str, change: &Change) -> Display {
-        let mut display = self.display(verb, ToolKind::Edit, Some(change.first_line));
+    pub(crate) fn display_change(&self, verb: &str, kind: ToolKind, change: &Change) -> Display {
+        let mut display = self.display(verb, kind, Some(change.first_line));
         if change.note.is_some() {
             display.title.push_str(" (not all of the change is shown)");
         }
@@ -325,18 +322,20 @@ impl Target {
 ///
 /// # Errors
 /// The failure itself, inside the roots.
-pub(crate) fn plan_failed<V>(
+pub(crate) fn plan_failed<A: FileArguments>(
     target: Target,
-    verb: &'static str,
     failure: ToolFailure,
-) -> Result<Box<dyn FileCall<V>>, ToolFailure> {
-    if target.inside { Err(failure) } else { Ok(Box::new(DoomedCall { target, verb, failure })) }
+) -> Result<Box<dyn FileCall<A::Value>>, ToolFailure> {
+    if target.inside {
+        return Err(failure);
+    }
+    Ok(Box::new(DoomedCall { display: target.display(A::VERB, A::KIND, None), target, failure }))
 }
 
 /// A call that will fail once it is allowed to.
 struct DoomedCall {
     target: Target,
-    verb: &'static str,
+    display: Display,
     failure: ToolFailure,
 }
 
@@ -346,7 +345,7 @@ impl<V> FileCall<V> for DoomedCall {
     }
 
     fn display(&self) -> Display {
-        self.target.display(self.verb, ToolKind::Edit, None)
+        self.display.clone()
     }
 
     fn run(&self, _: &CancellationToken) -> Result<V, ToolFailure> {

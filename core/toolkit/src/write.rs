@@ -69,7 +69,7 @@ impl FileArguments for WriteArguments {
         let mut target = Target::resolve(world, &path)?;
         match prepare(&mut target, content) {
             Ok(planned) => Ok(Box::new(planned)),
-            Err(failure) => plan_failed(target, Self::VERB, failure),
+            Err(failure) => plan_failed::<Self>(target, failure),
         }
     }
 }
@@ -187,7 +187,7 @@ impl FileCall<Written> for PlannedWrite {
 
     fn display(&self) -> Display {
         let verb = if self.effect == Effect::Created { "Create" } else { "Write" };
-        self.target.display_change(verb, &self.change)
+        self.target.display_change(verb, ToolKind::Edit, &self.change)
     }
 
     fn changes(&self, written: &Written) -> Vec<SessionChange> {
