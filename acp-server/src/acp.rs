@@ -18,6 +18,7 @@ mod inbound;
 mod ledger;
 mod link;
 mod list;
+mod memory;
 mod opening;
 mod options;
 mod outbound;

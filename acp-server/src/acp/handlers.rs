@@ -26,6 +26,7 @@ use bridle_compose::{Clock, TaskSet};
 use bridle_session::SessionId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::clients::ClientTraits;
@@ -53,6 +54,8 @@ pub(super) struct Server {
     pub(super) gone: CancellationToken,
     /// Cancelled when the client's input has ended.
     pub(super) input_ended: CancellationToken,
+    /// Told when a session has been closed.
+    pub(super) closed: Notify,
     /// What the client said of itself.
     client: Mutex<ClientTraits>,
 }
@@ -80,6 +83,7 @@ impl Server {
             clock,
             gone: CancellationToken::new(),
             input_ended: CancellationToken::new(),
+            closed: Notify::new(),
             client: Mutex::default(),
         }
     }

@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::handlers::{self, Server};
 use super::inbound::Inbound;
 use super::ledger::Ledger;
+use super::memory;
 use super::outbound::{Outbound, write_lines};
 use crate::composition::App;
 
@@ -40,6 +41,7 @@ pub(super) async fn serve_with(
     let inbound = Inbound::new(input, outbound.clone(), ledger.clone()).into_stream();
     let transport = agent_client_protocol::Lines::new(outbound.sink(), inbound);
 
+    server.tasks.spawn(memory::give_back(server.clone()));
     let mut writing =
         TaskSet::new().spawn(write_lines(lines, output, server.credits.clone(), ledger));
     let stuck = async {

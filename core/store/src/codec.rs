@@ -19,25 +19,12 @@ pub enum Compression {
     None,
 }
 
-/// Packs batches of lines.
-pub(crate) enum Encoder {
-    Zstd(frame::Encoder),
-    Plain,
-}
-
-impl Encoder {
-    pub(crate) fn new(compression: Compression) -> io::Result<Self> {
-        Ok(match compression {
-            Compression::Zstd => Self::Zstd(frame::Encoder::new()?),
-            Compression::None => Self::Plain,
-        })
-    }
-
+impl Compression {
     /// What goes to the disk for `lines`.
-    pub(crate) fn encode<'a>(&'a mut self, lines: &'a [u8]) -> io::Result<&'a [u8]> {
+    pub(crate) fn encode(self, lines: &[u8]) -> io::Result<Cow<'_, [u8]>> {
         match self {
-            Self::Zstd(encoder) => encoder.encode(lines),
-            Self::Plain => Ok(lines),
+            Self::Zstd => Ok(Cow::Owned(frame::encode(lines)?)),
+            Self::None => Ok(Cow::Borrowed(lines)),
         }
     }
 }

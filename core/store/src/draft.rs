@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::StoreError;
-use crate::codec::{Encoder, Units};
+use crate::codec::Units;
 use crate::disk::{DiskFile, Open};
 use crate::folder::sync_names;
 use crate::log_folder::LogFolder;
@@ -17,7 +17,6 @@ pub(crate) struct Draft<'a> {
     folder: &'a LogFolder,
     generation: Generation,
     file: Box<dyn DiskFile>,
-    encoder: Encoder,
     /// How long each unit is.
     units: Vec<usize>,
 }
@@ -27,8 +26,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn begin(folder: &'a LogFolder, generation: Generation) -> io::Result<Self> {
         let path = folder.path().join(generation.draft_name());
         let file = folder.disk().open(&path, Open::Empty)?;
-        let encoder = Encoder::new(generation.compression)?;
-        Ok(Self { folder, generation, file, encoder, units: Vec::new() })
+        Ok(Self { folder, generation, file, units: Vec::new() })
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -38,8 +36,8 @@ impl<'a> Draft<'a> {
     /// Writes one batch of lines; an empty one is none.
     pub(crate) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if !lines.is_empty() {
-            let unit = self.encoder.encode(lines)?;
-            self.file.write_all(unit)?;
+            let unit = self.generation.compression.encode(lines)?;
+            self.file.write_all(&unit)?;
             self.units.push(unit.len());
         }
         Ok(())

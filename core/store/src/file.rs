@@ -153,7 +153,7 @@ impl SessionStore for FileStore {
 
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
         let folder = self.folder(&header.id)?;
-        let sink = FileSink::unborn(folder, self.newborn(), encode_header(header)?)?;
+        let sink = FileSink::unborn(folder, self.newborn(), encode_header(header)?);
         LogWriter::start(Box::new(sink), Seq(0), false)
     }
 
@@ -161,7 +161,7 @@ impl SessionStore for FileStore {
         let folder = self.folder(&session.header().id)?;
         let lock = folder.claim()?;
         let log = seed(&folder, self.newborn(), session)?;
-        let sink = FileSink::open(folder, self.newborn(), log, lock)?;
+        let sink = FileSink::open(folder, self.newborn(), log, lock);
         LogWriter::start(Box::new(sink), Seq(session.len().0), true)
     }
 
@@ -186,7 +186,7 @@ impl SessionStore for FileStore {
         let cut = folder.cut_torn(&mut *file, valid_len as u64, torn)?;
         let recovery = migrated.unwrap_or(Recovery { damage, ..cut });
         let log = LogFile::new(file, valid_len as u64);
-        let sink = FileSink::open(folder, generation, log, lock)?;
+        let sink = FileSink::open(folder, generation, log, lock);
         let writer = LogWriter::start(Box::new(sink), Seq(session.len().0), true)?;
         Ok(Opened { writer, session, recovery })
     }

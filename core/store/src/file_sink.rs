@@ -3,7 +3,6 @@
 use std::io;
 
 use crate::StoreError;
-use crate::codec::Encoder;
 use crate::disk::Guard;
 use crate::draft::Draft;
 use crate::log_folder::LogFolder;
@@ -14,7 +13,6 @@ use crate::version::Generation;
 pub(crate) struct FileSink {
     folder: LogFolder,
     generation: Generation,
-    encoder: Encoder,
     log: Log,
     lock: Option<Box<dyn Guard>>,
 }
@@ -27,13 +25,8 @@ enum Log {
 
 impl FileSink {
     /// A log to be created with its first batch.
-    pub(crate) fn unborn(
-        folder: LogFolder,
-        generation: Generation,
-        header: Vec<u8>,
-    ) -> Result<Self, StoreError> {
-        let encoder = Encoder::new(generation.compression)?;
-        Ok(Self { folder, generation, encoder, log: Log::Unborn(header), lock: None })
+    pub(crate) fn unborn(folder: LogFolder, generation: Generation, header: Vec<u8>) -> Self {
+        Self { folder, generation, log: Log::Unborn(header), lock: None }
     }
 
     /// A log that is there.
@@ -42,9 +35,8 @@ impl FileSink {
         generation: Generation,
         log: LogFile,
         lock: Box<dyn Guard>,
-    ) -> Result<Self, StoreError> {
-        let encoder = Encoder::new(generation.compression)?;
-        Ok(Self { folder, generation, encoder, log: Log::Open(log), lock: Some(lock) })
+    ) -> Self {
+        Self { folder, generation, log: Log::Open(log), lock: Some(lock) }
     }
 }
 
@@ -53,8 +45,8 @@ impl Sink for FileSink {
         match &mut self.log {
             Log::Open(_) if lines.is_empty() => Ok(()),
             Log::Open(log) => {
-                let unit = self.encoder.encode(lines).map_err(CommitError::NotWritten)?;
-                log.append(unit)
+                let unit = self.generation.compression.encode(lines);
+                log.append(&unit.map_err(CommitError::NotWritten)?)
             }
             Log::Unborn(header) => {
                 if self.lock.is_none() {

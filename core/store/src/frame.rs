@@ -14,10 +14,6 @@ pub(crate) const MAX_CONTENT: usize = 256 * 1024 * 1024;
 /// Level 3: a quarter of the size of the plain lines at a cost that no turn notices.
 const LEVEL: i32 = 3;
 
-/// A larger output buffer is given back after use, so that one large batch does not stay in
-/// memory for the life of the session.
-const KEPT_BUFFER: usize = 256 * 1024;
-
 /// How a frame begins. Event lines are UTF-8, which cannot contain it, so it is never found inside
 /// a frame that was stored without compression.
 pub(crate) const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
@@ -25,28 +21,15 @@ pub(crate) const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 /// The byte behind the magic describes the frame; this bit of it says that a checksum follows.
 const CHECKSUM_FLAG: u8 = 0b100;
 
-/// Packs batches. Keeps its context between frames.
-pub(crate) struct Encoder {
-    compressor: Compressor<'static>,
-    buffer: Vec<u8>,
-}
-
-impl Encoder {
-    pub(crate) fn new() -> io::Result<Self> {
-        let mut compressor = Compressor::new(LEVEL)?;
-        compressor.set_parameter(CParameter::ChecksumFlag(true))?;
-        compressor.set_parameter(CParameter::ContentSizeFlag(true))?;
-        Ok(Self { compressor, buffer: Vec::new() })
-    }
-
-    /// One frame that unpacks to `lines`.
-    pub(crate) fn encode(&mut self, lines: &[u8]) -> io::Result<&[u8]> {
-        self.buffer.clear();
-        self.buffer.shrink_to(KEPT_BUFFER);
-        self.buffer.reserve(zstd_safe::compress_bound(lines.len()));
-        self.compressor.compress_to_buffer(lines, &mut self.buffer)?;
-        Ok(&self.buffer)
-    }
+/// One frame that unpacks to `lines`. What it takes, up to a megabyte, is given back with it: an open
+/// session is idle most of the time.
+pub(crate) fn encode(lines: &[u8]) -> io::Result<Vec<u8>> {
+    let mut compressor = Compressor::new(LEVEL)?;
+    compressor.set_parameter(CParameter::ChecksumFlag(true))?;
+    compressor.set_parameter(CParameter::ContentSizeFlag(true))?;
+    let mut frame = Vec::with_capacity(zstd_safe::compress_bound(lines.len()));
+    compressor.compress_to_buffer(lines, &mut frame)?;
+    Ok(frame)
 }
 
 /// Unpacks the frame at the start of `bytes`: its content and its length.

@@ -6,6 +6,7 @@
 
 pub mod files;
 mod git;
+pub mod heap;
 mod names;
 mod plant;
 pub mod process;

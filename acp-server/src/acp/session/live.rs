@@ -274,6 +274,7 @@ impl Live {
         {
             tracing::error!(session = %self.id, %error, "the outbox of a session failed");
         }
+        self.server.closed.notify_one();
         failures
     }
 

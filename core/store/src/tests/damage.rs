@@ -3,7 +3,7 @@
 use bridle_session::{Header, SessionId};
 
 use super::sample::{header, id, quick_folder, written};
-use crate::codec::{Compression, Encoder};
+use crate::codec::Compression;
 use crate::frame::MAX_CONTENT;
 use crate::{FileStore, SessionStore as _, StoreError};
 
@@ -71,10 +71,9 @@ async fn a_newer_version_is_left_alone() {
 fn forge(store: &FileStore, frames: &[&str]) {
     let log = store.log_path(&id(1)).unwrap();
     fs_err::create_dir_all(log.parent().unwrap()).unwrap();
-    let mut encoder = Encoder::new(Compression::Zstd).unwrap();
     let bytes: Vec<u8> = frames
         .iter()
-        .flat_map(|frame| encoder.encode(frame.as_bytes()).unwrap().to_vec())
+        .flat_map(|frame| Compression::Zstd.encode(frame.as_bytes()).unwrap().into_owned())
         .collect();
     fs_err::write(log, bytes).unwrap();
 }

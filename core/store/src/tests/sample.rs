@@ -170,7 +170,7 @@ pub(crate) fn grown(session: &mut Session, rng: &mut Rng) -> Vec<u8> {
 }
 
 pub(crate) fn frame(lines: &[u8]) -> Vec<u8> {
-    crate::frame::Encoder::new().unwrap().encode(lines).unwrap().to_vec()
+    crate::frame::encode(lines).unwrap()
 }
 
 /// What a list must be: every log folded.
