@@ -236,7 +236,7 @@ async fn a_large_result_is_noticed_before_the_request_that_it_would_break() {
 /// turn asks for summaries without end, and one that comes to nothing says what fills the window.
 #[tokio::test]
 async fn instructions_that_fill_the_window_have_a_clear_end() {
-    let long = "A summary that is as long as all that it stands for. ".repeat(400);
+    let long = "A summary that is as long as all that it stands for. ".repeat(1_200);
     let scene = scene(small(Answer::new().text(&long)).rule("look", looks())).await;
     let config = fs_err::read_to_string(scene.place.bridle_home().join("config.toml")).unwrap();
     let limits = "[instructions]\nfile_bytes = 60000\ntotal_bytes = 60000\n";
