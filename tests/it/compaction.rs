@@ -232,12 +232,22 @@ async fn a_large_result_is_noticed_before_the_request_that_it_would_break() {
     scene.assert_lawful();
 }
 
-/// B115: instructions that fill more than half of the window leave little that could be shortened; no
-/// turn asks for summaries without end, and one that comes to nothing says what fills the window.
+/// B115: instructions that fill more than half of the window leave little that could be shortened, and
+/// are told again behind each summary. No turn asks for summaries without end, turns do not each ask for one
+/// because of what is told again, and one that comes to nothing says what fills the window.
 #[tokio::test]
 async fn instructions_that_fill_the_window_have_a_clear_end() {
+    let useful = summaries_beside_long_instructions("SUMMARY: it looked. ").await;
+    println!("a useful one is asked for so often in twenty turns: {useful:?}");
+    assert!((1..=10).contains(&useful.iter().sum::<usize>()), "{useful:?}");
     let long = "A summary that is as long as all that it stands for. ".repeat(1_200);
-    let scene = scene(small(Answer::new().text(&long)).rule("look", looks())).await;
+    let useless = summaries_beside_long_instructions(&long).await;
+    assert!(useless.iter().all(|asked| *asked <= 2), "{useless:?}");
+}
+
+/// How often each of twenty turns asks for a summary, which the model gives like this.
+async fn summaries_beside_long_instructions(summary: &str) -> Vec<usize> {
+    let scene = scene(small(Answer::new().text(summary)).rule("look", looks())).await;
     let config = fs_err::read_to_string(scene.place.bridle_home().join("config.toml")).unwrap();
     let limits = "[instructions]\nfile_bytes = 60000\ntotal_bytes = 60000\n";
     scene.place.configure("config.toml", format!("{config}{limits}"));
@@ -245,19 +255,20 @@ async fn instructions_that_fill_the_window_have_a_clear_end() {
     scene.place.write("big.txt", listing("big", 80));
     let (mut client, session) = Client::in_session(&scene.place, &launch(&scene)).await;
     let asked = || scene.requests().iter().filter(|request| is_asked(request)).count();
+    let mut counts = Vec::new();
     for _ in 0..20 {
         let before = asked();
         let turn = client.begin_prompt(&session, "look").await;
         let reply = client.reply(&turn).await;
-        assert!(asked() - before <= 3, "{} summaries in a turn", asked() - before);
+        counts.push(asked() - before);
         if reply.result().is_none() {
             let error = reply.error().to_string();
             assert!(error.contains("Its parts in about so many tokens: "), "{error}");
         }
     }
-    println!("{} summaries", asked());
     assert!(!scene.events(&session, "compaction/start").is_empty(), "it was never shortened");
     client.finish(&scene.place).await;
+    counts
 }
 
 /// The step of the issue: thousands of steps in a small window, with interruptions, kills and changes

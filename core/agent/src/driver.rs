@@ -96,6 +96,8 @@ pub(crate) struct Driver {
     frame: Frame,
     /// How many summaries have failed in this turn since the last that did not.
     failed_summaries: u32,
+    /// How long the conversation was, in tokens, when summaries were of no use last; 0 when the last was.
+    useless_at: u64,
     /// Whether the last answer was cut off because the window was full.
     window_was_full: bool,
 }
@@ -139,6 +141,7 @@ impl Driver {
             title: state.summary.title.text,
             turn: state.turns.turn,
             failed_summaries: 0,
+            useless_at: 0,
             window_was_full: false,
         }
     }

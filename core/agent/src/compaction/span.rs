@@ -1,9 +1,10 @@
 //! What of a conversation a summary takes the place of: everything between the system prompt and
 //! the tail. A tool call and its result stay together on one side.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use bridle_session::{Message, Projection, Seq, Span, UserSource};
+use bridle_session::{Message, Projection, Seq, Span, UserMessage, UserSource};
 
 use super::SOURCE;
 
@@ -14,23 +15,47 @@ pub(crate) struct Plan {
     pub(crate) covers: Vec<Seq>,
     /// Their size.
     pub(crate) tokens: u64,
+    /// Of that, the size of what context sources say again as soon as it is gone.
+    pub(crate) said_again: u64,
 }
 
 impl Plan {
     /// The cut that leaves at most `tail` tokens at the end, or what no answer has followed yet where
-    /// that is longer: it is not summarised unread. `None` when nothing would go but an earlier
-    /// summary.
-    pub(crate) fn of(surface: &Projection, tail: u64) -> Option<Self> {
+    /// that is longer: it is not summarised unread. `speaks` tells whether a source still stands behind
+    /// what is on the surface under a name. `None` when nothing would go but an earlier summary.
+    pub(crate) fn of(
+        surface: &Projection,
+        tail: u64,
+        speaks: impl Fn(&str) -> bool,
+    ) -> Option<Self> {
         let nodes = Nodes::of(surface);
         let span = nodes.head..nodes.cut(tail).min(nodes.unanswered());
-        let covered = nodes.all.get(span)?;
+        let covered = nodes.all.get(span.clone())?;
         if covered.iter().all(|node| node.is_summary) {
             return None;
         }
         let tokens = covered.iter().map(|node| node.tokens).sum();
         let covers = covered.iter().map(|node| node.seq).collect();
-        Some(Self { covers, tokens })
+        Some(Self { covers, tokens, said_again: said_again(surface, span.end, speaks) })
     }
+
+    /// How much shorter the conversation gets, but for what takes the place of this.
+    pub(crate) fn gain(&self) -> u64 {
+        self.tokens.saturating_sub(self.said_again)
+    }
+}
+
+/// The size of what is said again when all that stands before `end` is gone: the newest under each name.
+fn said_again(surface: &Projection, end: usize, speaks: impl Fn(&str) -> bool) -> u64 {
+    let messages: Vec<_> = surface.messages().collect();
+    let mut heard = BTreeSet::new();
+    let newest = messages.iter().enumerate().rev().filter_map(|(index, message)| match message {
+        Message::User(UserMessage { source: UserSource::Context { name }, .. }) => {
+            (heard.insert(name) && index < end && speaks(name)).then(|| message.tokens())
+        }
+        _ => None,
+    });
+    newest.sum()
 }
 
 /// What no answer has followed yet at the end of a conversation that has something before it.

@@ -75,15 +75,22 @@ struct News {
     notice: Option<String>,
 }
 
+/// Stands between the name of a source and that of a part of what it says.
+const OF_A_PART: &str = ": ";
+
+/// Whether the log has something of `source` under `name`.
+pub(super) fn is_of(name: &str, source: &str) -> bool {
+    name.strip_prefix(source).is_some_and(|part| part.is_empty() || part.starts_with(OF_A_PART))
+}
+
 /// What a source says otherwise than it was told: first what does not hold any more.
 fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<&str, &str>) -> Vec<News> {
-    let begin = format!("{source}: ");
     let logged = |part: &ContextPart| match part.name.as_str() {
         "" => source.to_owned(),
-        name => format!("{begin}{name}"),
+        name => format!("{source}{OF_A_PART}{name}"),
     };
     let parts: Vec<_> = parts.into_iter().map(|part| (logged(&part), part)).collect();
-    let own = told.iter().filter(|(name, _)| **name == source || name.starts_with(&begin));
+    let own = told.iter().filter(|(name, _)| is_of(name, source));
     let gone = own.filter(|(name, text)| {
         **text != withdrawn(name) && !parts.iter().any(|(now, _)| now == *name)
     });

@@ -18,7 +18,9 @@ use super::summary::useless;
 use crate::compaction::{
     Checkpoint, Plan, Pruned, Sizes, Unread, instruction, omission, prunable, text_of,
 };
+use crate::context::ContextSource;
 use crate::driver::Driver;
+use crate::driver::contexts::is_of;
 use crate::driver::fill::uncorrected;
 use crate::driver::halt::Halt;
 use crate::update::{AgentUpdate, Compaction, Meter};
@@ -33,8 +35,9 @@ const WORTHWHILE: u64 = 80;
 /// grow to.
 const ROOMY: u64 = 50;
 
-/// A conversation is shortened by itself only where at least so many percent of what it may grow to
-/// would go, so that none is shortened again and again for little.
+/// A conversation is shortened before it must be only where at least so many percent of what it may grow
+/// to would go, and where a summary was of no use, has come since: none is shortened again and again for
+/// little.
 const SUBSTANTIAL: u64 = 25;
 
 /// What came of it.
@@ -91,7 +94,7 @@ impl Driver {
             let Some(plan) = self.worthwhile(&job) else { return Ok(Shortened::Nothing) };
             match self.try_once(&job, plan, token).await? {
                 Tried::Done => {
-                    self.failed_summaries = 0;
+                    (self.failed_summaries, self.useless_at) = (0, 0);
                     return Ok(Shortened::Yes);
                 }
                 // There are fewer each time.
@@ -111,18 +114,29 @@ impl Driver {
                 }
             }
         }
+        if last.code == FailureCode::MalformedResponse {
+            self.useless_at = self.recorder.session().state().context_size.tokens();
+        }
         Ok(Shortened::No(last))
     }
 
     /// What would go; `None` when it is not worth it.
     pub(super) fn worthwhile(&self, job: &Job<'_>) -> Option<Plan> {
-        let (surface, percent) = (self.recorder.session().projection(), self.percent());
-        let plan = Plan::of(&surface, uncorrected(job.sizes.tail, percent))?;
-        let least = match job.trigger {
-            CompactionTrigger::Pressure => job.sizes.trigger.saturating_mul(SUBSTANTIAL) / 100,
-            CompactionTrigger::Overflow | CompactionTrigger::Person => 0,
-        };
-        (plan.tokens >= uncorrected(least, percent)).then_some(plan)
+        let plan = self.cut(job)?;
+        if job.trigger != CompactionTrigger::Pressure {
+            return Some(plan);
+        }
+        let least = job.sizes.trigger.saturating_mul(SUBSTANTIAL) / 100;
+        let size = self.recorder.session().state().context_size.tokens();
+        let is_new = self.useless_at == 0 || size >= self.useless_at.saturating_add(least);
+        (is_new && plan.gain() >= uncorrected(least, self.percent())).then_some(plan)
+    }
+
+    fn cut(&self, job: &Job<'_>) -> Option<Plan> {
+        let sources = self.scope.all::<dyn ContextSource>();
+        let speaks = |name: &str| sources.iter().any(|source| is_of(name, source.name()));
+        let tail = uncorrected(job.sizes.tail, self.percent());
+        Plan::of(&self.recorder.session().projection(), tail, speaks)
     }
 
     async fn try_once(
@@ -210,8 +224,7 @@ impl Driver {
     ) -> Result<Result<(), &'static str>, Halt> {
         let session = self.recorder.session();
         // Nothing but this may change the surface meanwhile; what was summarised must be what goes.
-        let now = Plan::of(&session.projection(), uncorrected(job.sizes.tail, self.percent()));
-        if now.is_none_or(|now| now.covers != plan.covers) {
+        if self.cut(job).is_none_or(|now| now.covers != plan.covers) {
             return Ok(Err("the conversation has changed meanwhile"));
         }
         let words = job.sizes.tail / 2;
@@ -219,7 +232,7 @@ impl Driver {
         let message = checkpoint.message(MessageId::new(format!("checkpoint-{}", session.len())));
         let size = Message::User(&message).tokens();
         let read = text_of(&message);
-        if size.saturating_mul(100) > plan.tokens.saturating_mul(WORTHWHILE) {
+        if size.saturating_mul(100) > plan.gain().saturating_mul(WORTHWHILE) {
             return Ok(Err("it is hardly shorter than what it stands for"));
         }
         let tokens = self.size_without(plan.tokens.saturating_sub(size));
