@@ -19,5 +19,5 @@ pub mod supervisor;
 mod told;
 
 pub use names::{name_text, path_text};
-pub use protected_names::{PROTECTED_NAMES, key_folders};
+pub use protected_names::{key_folders, protected_names};
 pub use roots::{Placement, ResolveError, Roots};

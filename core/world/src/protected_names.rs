@@ -3,13 +3,11 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folder and file names whose content other programs execute or obey, or that hold keys. A write
-/// to or below one of them, at any depth, is judged like a write outside the roots. Compared
-/// without regard to ASCII case, because some file systems fold it.
-pub const PROTECTED_NAMES: [&str; 46] = [
-    // Version control, editors, agents.
+/// Names of version control, editors and agents, which are kept absent directly below a root as well: an
+/// empty folder stands there while a command runs. More of them would fill the root with placeholders;
+/// deeper down the watch over changes tells of new ones.
+pub(crate) const KEPT_ABSENT: [&str; 13] = [
     ".git",
-    ".gitconfig",
     ".bridle",
     ".agents",
     ".claude",
@@ -22,6 +20,12 @@ pub const PROTECTED_NAMES: [&str; 46] = [
     ".mcp.json",
     ".husky",
     ".envrc",
+];
+
+/// The other ones.
+const OTHERS: [&str; 33] = [
+    // Git's of its user, which could not read a placeholder.
+    ".gitconfig",
     // What shells and logins run.
     ".bashrc",
     ".bash_profile",
@@ -58,12 +62,19 @@ pub const PROTECTED_NAMES: [&str; 46] = [
     ".config/autostart",
 ];
 
+/// Folder and file names whose content other programs execute or obey, or that hold keys. A write
+/// to or below one of them, at any depth, is judged like a write outside the roots. Compared
+/// without regard to ASCII case, because some file systems fold it.
+pub fn protected_names() -> impl Iterator<Item = &'static str> {
+    KEPT_ABSENT.into_iter().chain(OTHERS)
+}
+
 /// The folders of keys in a home: nothing of a session is to read them unasked.
 pub fn key_folders(home: &Path) -> impl Iterator<Item = PathBuf> {
     [".ssh", ".gnupg", ".aws", ".config/gh"].into_iter().map(|name| home.join(name))
 }
 
-/// Which of [`PROTECTED_NAMES`] the entry `name` of `folder` has.
+/// Which of [`protected_names`] the entry `name` of `folder` has.
 pub(crate) fn protected_name(folder: &Path, name: &OsStr) -> Option<&'static str> {
     // Nearly every name is ruled out by its first letter.
     let dotted = name.as_encoded_bytes().first() == Some(&b'.');
@@ -71,7 +82,7 @@ pub(crate) fn protected_name(folder: &Path, name: &OsStr) -> Option<&'static str
     if !dotted && within.is_none() {
         return None;
     }
-    PROTECTED_NAMES.into_iter().find(|known| match known.split_once('/') {
+    protected_names().find(|known| match known.split_once('/') {
         Some((_, last)) => within.is_some() && name.eq_ignore_ascii_case(last),
         None => name.eq_ignore_ascii_case(known),
     })
@@ -84,7 +95,7 @@ mod tests {
     #[test]
     fn the_readme_names_every_protected_name() {
         let readme = include_str!("../../../README.md");
-        for name in PROTECTED_NAMES {
+        for name in protected_names() {
             assert!(readme.contains(&format!("`{name}`")), "{name}");
         }
     }

@@ -201,11 +201,11 @@ impl Roots {
         if inside { Placement::Inside(resolved) } else { Placement::Outside(resolved) }
     }
 
-    /// The protected name ([`PROTECTED_NAMES`]) that a resolved path lies at or below, looking
+    /// The protected name ([`protected_names`]) that a resolved path lies at or below, looking
     /// only at the part below the root that holds it. A folder that is one of git under another
     /// name, or would become one, counts as `.git`. Looks at the disk.
     ///
-    /// [`PROTECTED_NAMES`]: crate::PROTECTED_NAMES
+    /// [`protected_names`]: crate::protected_names()
     pub fn protected(&self, resolved: &Path) -> Option<&'static str> {
         let root = self.all().find(|root| resolved.starts_with(root))?;
         let below = resolved.ancestors().take_while(|path| *path != root);

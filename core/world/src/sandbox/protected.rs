@@ -15,29 +15,12 @@ use serde::{Deserialize, Serialize};
 use rustix::fs::{Access, AtFlags, CWD};
 
 use super::lookout::{Lookout, Memory};
+use crate::protected_names::KEPT_ABSENT;
 
 pub(super) use git::parts_of_git;
 
 /// How many entries of one folder tree are looked at.
 const MAX_ENTRIES: usize = 1_000_000;
-
-/// Names that are kept absent directly below a root. Longer lists would fill the folder with
-/// placeholders while a command runs; deeper down the watch over changes tells of new ones.
-const KEPT_ABSENT: [&str; 13] = [
-    ".git",
-    ".bridle",
-    ".agents",
-    ".claude",
-    ".codex",
-    ".cursor",
-    ".gemini",
-    ".idea",
-    ".vscode",
-    ".zed",
-    ".mcp.json",
-    ".husky",
-    ".envrc",
-];
 
 /// Below a folder of this name lie other people's packages.
 const PACKAGES: &str = "node_modules";

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::{Access, Network, Policy};
-use crate::PROTECTED_NAMES;
+use crate::protected_names;
 
 /// A policy that cannot be written as a profile.
 #[derive(Debug, thiserror::Error)]
@@ -48,7 +48,7 @@ pub fn profile(policy: &Policy) -> Result<String, NotUtf8> {
         rule(&mut text, "allow file-write*", "subpath", path)?;
     }
     for root in &writable {
-        for name in PROTECTED_NAMES.iter().filter(|name| **name != ".git") {
+        for name in protected_names().filter(|name| *name != ".git") {
             below(&mut text, root, &format!("(.*/)?{}(/.*)?", in_any_case(name)))?;
         }
         // Of a git folder what git obeys, and the folder itself, so that it is not moved away.
