@@ -328,8 +328,25 @@ async fn what_a_mask_would_hide_cannot_be_made() {
     let launch = launch(&scene).env("HOME", home.path());
     let (mut client, session) = Client::in_session(&scene.place, &launch).await;
     let told = run(&scene, &mut client, &session).await;
-    let names = fs_err::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name());
-    assert_eq!(names.collect::<Vec<_>>(), ["work"], "{told}");
+    // The folder on the way hides nothing, and was made.
+    let mut names: Vec<_> =
+        fs_err::read_dir(home.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".config", "work"], "{told}");
+    assert!(fs_err::read_dir(home.path().join(".config")).unwrap().next().is_none(), "{told}");
+    assert!(told.contains("its sandbox refused it to change"), "{told}");
+    client.finish(&scene.place).await;
+}
+
+/// A folder of the home that stands only because something in it is kept absent: made once, it is there.
+#[tokio::test]
+async fn a_folder_made_on_the_way_to_keys_stays() {
+    let scene = Scene::new(commands([json!({"command": "mkdir ~/.config"})])).await;
+    let launch = launch(&scene).env("HOME", scene.place.workspace());
+    let (mut client, session) = in_mode(&scene, "auto", launch).await;
+    let told = run(&scene, &mut client, &session).await;
+    assert!(told.contains("[exit code 0]") && !told.contains("sandbox"), "{told}");
+    assert_eq!(names(&scene), [".config"], "{told}");
     client.finish(&scene.place).await;
 }
 

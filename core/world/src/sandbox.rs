@@ -30,6 +30,7 @@ mod secrets;
 pub(crate) mod start;
 mod temporary;
 mod view;
+pub(crate) mod ways;
 
 pub use aside::PutAside;
 pub use canary::Sandbox;

@@ -27,6 +27,7 @@ use rustix::stdio::stdin;
 
 use crate::plant::Plant;
 use crate::sandbox::fork::Fork;
+use crate::sandbox::placeholders::Placeholders;
 use crate::sandbox::process_limit::is_reached;
 use crate::sandbox::start::{Leads, Program};
 use confined::Handover;
@@ -96,13 +97,13 @@ fn supervise(streams: Streams) -> Result<(), (Step, String)> {
         rustix::net::shutdown(stdin(), Shutdown::Write).ok();
         return Ok(());
     }
-    drop(placeholders);
+    let ways = placeholders.and_then(Placeholders::into_ways);
     let me = adopt_orphans().map_err(|e| setup("adopting orphans", e))?;
     let (main, handover) = start(&request, streams)?;
     let handle = rustix::process::pidfd_open(main, PidfdFlags::empty()).ok();
     report(&Status::Started { group: guard.as_raw_nonzero().get() });
     let limit = request.confinement.as_ref().map(|it| it.policy.processes);
-    confined::watch(request.confinement, handover);
+    confined::watch(request.confinement, handover, ways);
     Watch { me, main, running: true, children: true, limit }.run(handle);
     // A guard that is gone need not know.
     rustix::io::write(&over, &1_u64.to_ne_bytes()).ok();

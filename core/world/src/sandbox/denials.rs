@@ -25,19 +25,22 @@ use super::placeholders::is_empty_folder;
 use super::policy::{Access, Denial, MAX_DENIALS};
 use super::protected::matters;
 use super::reach::addresses_of;
+use super::ways::Ways;
 use crate::protected_names::protected_name;
 
 /// Listens for one command.
 pub(crate) struct Watcher<'a, Tell> {
     confinement: &'a Confinement,
+    /// Folders that the command may still make, although they stand.
+    ways: Option<Ways>,
     told: Vec<Denial>,
     tell: Tell,
 }
 
 impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
     /// Tells each thing that is refused once, before the call that it is refused to ends.
-    pub(crate) fn new(confinement: &'a Confinement, tell: Tell) -> Self {
-        Self { confinement, told: Vec::new(), tell }
+    pub(crate) fn new(confinement: &'a Confinement, ways: Option<Ways>, tell: Tell) -> Self {
+        Self { confinement, ways, told: Vec::new(), tell }
     }
 
     /// Answers until the command and all it started are gone.
@@ -84,7 +87,16 @@ impl<'a, Tell: FnMut(&Denial)> Watcher<'a, Tell> {
                 }
                 Ok(_) | Err(_) => continue,
             };
-            if creates(change, call, *argument) && self.is_kept_name(&path) {
+            let creates = creates(change, call, *argument);
+            if creates && let Some(ways) = self.ways.as_mut().filter(|it| it.has(&path)) {
+                if let Some(mode) = mode_of_new_folder(call) {
+                    let given = ways.give(&path, mode);
+                    return if given.is_ok() { Answer::Pretend } else { Answer::GoOn };
+                }
+                self.tell(Denial::Path(path));
+                return Answer::Refuse(Errno::ROFS);
+            }
+            if creates && self.is_kept_name(&path) {
                 self.tell(Denial::Path(path));
                 return Answer::Refuse(Errno::ROFS);
             }
@@ -271,6 +283,22 @@ fn removes_folder(call: &seccomp_notif) -> bool {
     }
     let [_, _, flags, ..] = call.data.args;
     i64::from(call.data.nr) == libc::SYS_unlinkat && flags as i32 & libc::AT_REMOVEDIR != 0
+}
+
+/// The mode of the folder that a call makes; none when it makes something else.
+fn mode_of_new_folder(call: &seccomp_notif) -> Option<Mode> {
+    let [_, second, third, ..] = call.data.args;
+    let asked = match i64::from(call.data.nr) {
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_mkdir => second,
+        libc::SYS_mkdirat => third,
+        _ => return None,
+    };
+    let status = fs_err::read_to_string(format!("{PROC}/{}/status", call.pid)).ok()?;
+    let masked = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    let masked = Mode::from_raw_mode(u32::from_str_radix(masked.trim(), 8).ok()?);
+    let kept = Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX;
+    Some(Mode::from_raw_mode(asked as u32) & (kept - masked))
 }
 
 /// Whether a call may make a name that was not there.

@@ -4,7 +4,7 @@
 //! Each command keeps a record of those that it relies on, locked as long as it runs. A placeholder
 //! goes when no record that is locked names it; the record of a command that was killed with all
 //! that watched it is found unlocked, and its placeholders go with the next. Only empty folders go,
-//! so nothing can be lost.
+//! so nothing can be lost. A folder that a command made on the way to one ([`Ways`]) is in no record any more.
 //!
 //! One that goes is kept beside the records and moved to where the next is needed: to remove a folder
 //! takes a hundred times as long as to move it where the file system tells the disk of each block
@@ -14,12 +14,14 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, Mode, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
 use super::protected::is_absent;
+use super::ways::Ways;
 
 /// The lock under which records and placeholders change.
 const LOCK: &str = "lock";
@@ -69,6 +71,7 @@ impl Record {
 pub(crate) struct Placeholders {
     folder: PathBuf,
     record: fs_err::File,
+    ways: Option<Ways>,
 }
 
 impl Placeholders {
@@ -88,19 +91,31 @@ impl Placeholders {
             .collect();
         all.sort_unstable();
         all.dedup();
+        let ways = Ways::among(&all, absent)?;
         let mut record = fs_err::File::create_new(name)?;
         flock(&record, FlockOperation::NonBlockingLockExclusive)?;
         let paths = all.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"]);
         record.write_all(&paths.collect::<Vec<_>>().concat())?;
         let mut spare = Spare::find(&folder)?;
         all.iter().for_each(|path| spare.make(path));
-        Ok(Self { folder, record })
+        Ok(Self { folder, record, ways })
+    }
+
+    /// The ways to them, for who watches the command and removes nothing.
+    pub(crate) fn into_ways(self) -> Option<Ways> {
+        self.ways
     }
 
     /// Removes those that nobody else relies on.
     pub(crate) fn remove(self) -> io::Result<()> {
-        drop(self.record);
-        remove_abandoned(&self.folder)
+        let Self { folder, record, ways } = self;
+        let given = ways.map_or_else(|| Ok(HashSet::new()), |ways| ways.given())?;
+        let _held = lock(&folder)?;
+        if !given.is_empty() {
+            strike(&folder, &given)?;
+        }
+        drop(record);
+        clear(&folder, None)
     }
 }
 
@@ -124,6 +139,21 @@ fn clear(folder: &Path, given_up: Option<&Path>) -> io::Result<()> {
     listed.into_iter().rev().for_each(|path| spare.remove(path));
     for (record, _) in abandoned {
         fs_err::remove_file(record)?;
+    }
+    Ok(())
+}
+
+/// Takes what is no placeholder any more out of every record in a folder whose lock is held.
+fn strike(folder: &Path, given: &HashSet<PathBuf>) -> io::Result<()> {
+    for path in records(folder)? {
+        let (bytes, mut at) = (fs_err::read(&path)?, 0);
+        let record = fs_err::OpenOptions::new().write(true).open(&path)?;
+        for listed in bytes.split(|byte| *byte == 0) {
+            if given.contains(Path::new(OsStr::from_bytes(listed))) {
+                record.file().write_all_at(&vec![0; listed.len()], at)?;
+            }
+            at += listed.len() as u64 + 1;
+        }
     }
     Ok(())
 }
@@ -202,11 +232,7 @@ struct Records {
 impl Records {
     fn read(folder: &Path, given_up: Option<&Path>) -> io::Result<Self> {
         let mut found = Self::default();
-        for entry in fs_err::read_dir(folder)? {
-            let path = entry?.path();
-            if path.extension() != Some(OsStr::new(RECORD)) {
-                continue;
-            }
+        for path in records(folder)? {
             let record = fs_err::File::open(&path)?;
             let too_long = record.metadata()?.len() > MAX_RECORD;
             let listed = if too_long { Vec::new() } else { read(&path)? };
@@ -221,6 +247,18 @@ impl Records {
         }
         Ok(found)
     }
+}
+
+/// The records in a folder.
+fn records(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension() == Some(OsStr::new(RECORD)) {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 fn read(record: &Path) -> io::Result<Vec<PathBuf>> {
@@ -350,6 +388,19 @@ mod tests {
         drop(held);
         other.remove().unwrap();
         assert_eq!((place.names(), place.records()), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn commands_of_two_state_folders_know_nothing_of_each_other() {
+        let place = Place::new();
+        let first = place.make(&[".git"]);
+        let records = place.root.with_file_name("others");
+        fs_err::create_dir(&records).unwrap();
+        let other = Record::new(&records, &name_of_record());
+        let other = Placeholders::make(other, &[place.root.join(".git")]).unwrap();
+        first.remove().unwrap();
+        assert_eq!(place.names(), Vec::<String>::new());
+        other.remove().unwrap();
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::sandbox::listener::Listener;
 use crate::sandbox::namespaces::split_into;
 use crate::sandbox::placeholders::Placeholders;
 use crate::sandbox::start::{self, Leads, Program, Started};
+use crate::sandbox::ways::Ways;
 
 /// What came of locking a command in: who is to be asked, if anybody is.
 pub(super) type Handover = Option<Listener>;
@@ -80,7 +81,11 @@ pub(super) fn start(
 
 /// Tells what the command is refused, from a thread that ends with the last of its processes. This
 /// process splits no more, so a thread does no harm.
-pub(super) fn watch(confinement: Option<Confinement>, handover: Option<Handover>) {
+pub(super) fn watch(
+    confinement: Option<Confinement>,
+    handover: Option<Handover>,
+    ways: Option<Ways>,
+) {
     let (Some(confinement), Some(handover)) = (confinement, handover) else { return };
     let Some(listener) = handover else {
         report(&Status::Unwatched);
@@ -89,7 +94,7 @@ pub(super) fn watch(confinement: Option<Confinement>, handover: Option<Handover>
     let watcher = std::thread::Builder::new().name("denials".to_owned());
     let watched = watcher.spawn(move || {
         let tell = |denial: &_| report(&Status::Denied { denial: Clone::clone(denial) });
-        Watcher::new(&confinement, tell).serve(&listener);
+        Watcher::new(&confinement, ways, tell).serve(&listener);
     });
     // Without the thread the listener is closed, and the kernel refuses what is asked.
     drop(watched);

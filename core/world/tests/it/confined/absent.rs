@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use bridle_world::sandbox::Tier;
 
 use super::TIERS;
-use super::place::{Place, USERS, is_root};
+use super::place::{Place, USERS, User, is_root};
 
 #[test]
 fn placeholders_are_gone_when_a_command_has_ended() {
@@ -42,6 +42,39 @@ fn no_way_to_what_is_masked_can_be_taken_over() {
         assert_eq!(place.shell("find . -type f | sort"), "./.config/other\n./.local/x/keys/id\n");
         assert_eq!(place.shell("ls -A .config"), "other\n");
     }
+}
+
+/// A link on the way to what is masked is the user's own, and what it leads to is hidden whatever becomes of it.
+#[test]
+fn a_link_on_the_way_to_what_is_masked_can_be_replaced_and_leads_to_nothing() {
+    for user in USERS {
+        let mut place = Place::new(user);
+        place.shell("mkdir -p dot/gh; echo key >dot/gh/id; ln -s dot .config");
+        place.look();
+        place.policy.masked.push(place.ws().join("dot/gh"));
+        let outcome = place.run(
+            Tier::Full,
+            "(cat .config/gh/id || cat dot/gh/id || mv dot d) 2>/dev/null || rm .config && mkdir .config",
+        );
+        assert_eq!((outcome.code, outcome.output.as_str()), (Some(0), ""), "{user:?}");
+        assert_eq!(place.shell("ls -A .config; cat dot/gh/id"), "key\n");
+    }
+}
+
+/// A mount ends with the file that it holds: whoever replaces that, outside, lets go of it.
+#[test]
+fn a_protected_file_that_is_replaced_meanwhile_is_no_longer_held() {
+    let place = Place::new(User::Own).with_repository();
+    place.shell("mkfifo a b");
+    std::thread::scope(|scope| {
+        let script =
+            "! { echo x >>.git/config; } 2>/dev/null && echo >a && cat b && echo '#' >>.git/config";
+        let running = scope.spawn(|| place.run(Tier::Full, script));
+        place.shell("cat a; git config own.name value; echo >b");
+        let outcome = running.join().unwrap();
+        assert_eq!((outcome.error, outcome.code), (None, Some(0)), "{}", outcome.output);
+    });
+    assert_eq!(place.shell("git config own.name; tail -n 1 .git/config"), "value\n#\n");
 }
 
 /// A second command finds the placeholders of a first, which go before it has ended.
@@ -110,6 +143,76 @@ fn what_is_made_at_a_protected_name_is_told_and_never_there_and_then_gone() {
                 }
             }
         }
+    }
+}
+
+/// The folder that a placeholder is in stands only for it: to make it works once and for good, with the mode
+/// that was asked for, and whatever else comes there is refused by name.
+#[test]
+fn a_folder_on_the_way_to_what_is_held_absent_stays_when_a_command_makes_it() {
+    let held = |place: &mut Place| {
+        place.look();
+        let absent =
+            [".config/x", ".local/share/x", "a/x", "b/x"].map(|name| place.ws().join(name));
+        let roots = place.policy.roots.clone();
+        place.policy.protected.keep_absent(absent.into_iter(), &roots);
+    };
+    for user in USERS {
+        let mut place = Place::new(user);
+        held(&mut place);
+        let outcome = place.run(
+            Tier::Full,
+            "umask 027; mkdir -p .config .local/share && mkdir -m 701 a && ! mkdir a 2>/dev/null",
+        );
+        let ended = (outcome.code, outcome.denied.as_str());
+        assert_eq!(ended, (Some(0), "none"), "{user:?}: {}", outcome.output);
+        let left = ".config 750\n.local 750\n.local/share 750\na 701\n";
+        let look = "shopt -s dotglob; stat -c '%n %a' * .local/*; find */* -mindepth 1";
+        let sorted = format!("({look}) | sort");
+        assert_eq!(place.shell(&sorted), left, "{user:?}");
+        assert_eq!(place.shell("ls ../records"), "lock\nspare\n");
+
+        for making in ["ln -sT a b", "touch b", "mv -T a b", "mkfifo b", "echo x >b"] {
+            let mut place = Place::new(user);
+            place.shell("echo x >file; mkdir a");
+            held(&mut place);
+            let outcome = place.run(Tier::Full, &format!("{making} 2>/dev/null"));
+            let told =
+                outcome.denied.lines().any(|it| it == place.ws().join("b").to_str().unwrap());
+            assert!(told, "{user:?} {making}: {}", outcome.denied);
+            assert_eq!(place.shell("echo *"), "a file\n", "{user:?} {making}");
+        }
+    }
+}
+
+/// Of two commands for whose placeholders a folder stands, one makes it; it stays whichever ends first.
+#[test]
+fn a_folder_that_one_of_two_commands_makes_stays_whichever_ends_first() {
+    for first_makes in [true, false] {
+        let mut place = Place::new(User::Own);
+        place.shell("mkfifo a b c d");
+        place.look();
+        let (absent, roots) = (place.ws().join(".config/x"), place.policy.roots.clone());
+        place.policy.protected.keep_absent([absent].into_iter(), &roots);
+        let make = |makes: bool| if makes { "mkdir .config" } else { "true" };
+        std::thread::scope(|scope| {
+            let script = format!("{}; made=$?; echo >a; cat b; exit $made", make(first_makes));
+            let first = scope.spawn({
+                let place = &place;
+                move || place.run(Tier::Full, &script)
+            });
+            place.shell("cat a");
+            let script = format!("{}; made=$?; echo >c; cat d; exit $made", make(!first_makes));
+            let second = scope.spawn({
+                let place = &place;
+                move || place.run(Tier::Full, &script)
+            });
+            place.shell("cat c; echo >b");
+            assert_eq!(first.join().unwrap().code, Some(0));
+            place.shell("echo >d");
+            assert_eq!(second.join().unwrap().code, Some(0));
+        });
+        assert_eq!(place.shell("ls -A; ls -A .config"), ".config\na\nb\nc\nd\n");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a command might try, each in one line of shell, and where it must fail.
 //!
-//! `$W` is the workspace, `$O` a folder outside, `$H` the home folder, `$TCP`, `$UNIX` and
+//! `$W` is the workspace, `$O` a folder outside, `$H` the home folder, `$TCP`, `$UNIX`, `$H/socket` and
 //! `$ABSTRACT` are sockets of the host, `$VICTIM` is one of its processes. Every line has an effect
 //! that is harmless when it comes to pass, and succeeds only then.
 
@@ -90,6 +90,12 @@ pub(super) const TRIES: &[Try] = &[
         "perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0) or exit 1; \
          exit !connect($s, pack_sockaddr_un($ARGV[0]))' $UNIX",
     ),
+    Try {
+        name: "socket-elsewhere",
+        script: "perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0) or exit 1; \
+                 exit !connect($s, pack_sockaddr_un($ARGV[0]))' $H/socket",
+        allowed: (true, false),
+    },
     refused("sockets-in-run", "test -n \"$(find /run -type s)\""),
     allowed(
         "socket-pair",

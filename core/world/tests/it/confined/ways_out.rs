@@ -34,6 +34,9 @@ fn tried(place: &Place, run: impl FnOnce(&str) -> String) -> Vec<&'static str> {
     let socket = sockets.path().join("socket");
     let _unix = UnixListener::bind(&socket).unwrap();
     place.give(&socket);
+    let elsewhere = place.base.join("home/socket");
+    let _elsewhere = UnixListener::bind(&elsewhere).unwrap();
+    place.give(&elsewhere);
     let name = format!("bridle-{}", socket.display());
     let abstract_name = SocketAddr::from_abstract_name(&name).unwrap();
     let _abstract = UnixListener::bind_addr(&abstract_name).unwrap();
