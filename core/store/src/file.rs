@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bridle_session::{Header, Seq, Session, SessionId};
+use bridle_session::{Header, Session, SessionId, Summary};
 
 use crate::codec::Compression;
 use crate::disk::{Disk, Open, RealDisk};
@@ -17,6 +17,7 @@ use crate::index::IndexFile;
 use crate::log::{DecodedEnds, DecodedLog, LogText, encode_header, missing_ends};
 use crate::log_folder::LogFolder;
 use crate::migrate::migrate;
+use crate::open_logs::OpenLogs;
 use crate::plant::Plant;
 use crate::root::Root;
 use crate::search::Asked;
@@ -25,7 +26,7 @@ use crate::sink::LogFile;
 use crate::version::{Generation, Versions};
 use crate::{
     Ends, GcPolicy, GcReport, Listing, LogWriter, Opened, ReadLog, Recovery, SearchQuery,
-    SearchResults, SessionStore, StoreError, VerifyReport,
+    SearchResults, SessionRow, SessionStore, StoreError, VerifyReport,
 };
 
 /// Keeps each session in a folder of its own. Clones share it.
@@ -36,6 +37,7 @@ pub struct FileStore {
     compression: Compression,
     /// SQLite needs a real disk.
     pub(crate) index: Option<IndexFile>,
+    pub(crate) open: OpenLogs,
 }
 
 impl FileStore {
@@ -50,7 +52,7 @@ impl FileStore {
     pub(crate) fn on(disk: Arc<dyn Disk>, state: impl Into<PathBuf>) -> Self {
         let root = Arc::new(Root::new(disk, state.into()));
         let (versions, compression) = (Versions::released(), Compression::default());
-        Self { root, versions, compression, index: None }
+        Self { root, versions, compression, index: None, open: OpenLogs::default() }
     }
 
     /// The same store, which gives new logs this form. A log that is there keeps its own.
@@ -110,6 +112,12 @@ impl FileStore {
         Generation { version: self.versions.current, compression: self.compression }
     }
 
+    /// The writer of a log that holds this session.
+    fn writer(&self, sink: FileSink, session: &Session) -> Result<LogWriter, StoreError> {
+        let SessionRow { header, summary } = SessionRow::of(session);
+        self.open.start(Box::new(sink), header, summary, true)
+    }
+
     /// Finds and reads a log, and looks at it.
     pub(crate) fn look<T>(
         &self,
@@ -154,7 +162,7 @@ impl SessionStore for FileStore {
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
         let folder = self.folder(&header.id)?;
         let sink = FileSink::unborn(folder, self.newborn(), encode_header(header)?);
-        LogWriter::start(Box::new(sink), Seq(0), false)
+        self.open.start(Box::new(sink), header.clone().into(), Summary::default(), false)
     }
 
     fn seed(&self, session: &Session) -> Result<LogWriter, StoreError> {
@@ -162,7 +170,7 @@ impl SessionStore for FileStore {
         let lock = folder.claim()?;
         let log = seed(&folder, self.newborn(), session)?;
         let sink = FileSink::open(folder, self.newborn(), log, lock);
-        LogWriter::start(Box::new(sink), Seq(session.len().0), true)
+        self.writer(sink, session)
     }
 
     fn open(&self, id: &SessionId) -> Result<Opened, StoreError> {
@@ -187,7 +195,7 @@ impl SessionStore for FileStore {
         let recovery = migrated.unwrap_or(Recovery { damage, ..cut });
         let log = LogFile::new(file, valid_len as u64);
         let sink = FileSink::open(folder, generation, log, lock);
-        let writer = LogWriter::start(Box::new(sink), Seq(session.len().0), true)?;
+        let writer = self.writer(sink, &session)?;
         Ok(Opened { writer, session, recovery })
     }
 
@@ -217,7 +225,8 @@ impl SessionStore for FileStore {
     }
 
     fn list(&self) -> Result<Listing, StoreError> {
-        Ok(self.survey()?.into_listing())
+        let open = self.open.rows();
+        Ok(self.survey(open)?.into_listing())
     }
 
     fn search(&self, query: &SearchQuery) -> Result<SearchResults, StoreError> {

@@ -19,6 +19,7 @@ mod log;
 mod log_folder;
 mod memory;
 mod migrate;
+mod open_logs;
 mod paced;
 mod parallel;
 mod plain;

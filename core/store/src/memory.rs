@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use bridle_session::{BlobHash, BlobRef, Event, EventCount, Header, Seq, Session, SessionId};
+use bridle_session::{BlobHash, BlobRef, Event, EventCount, Header, Session, SessionId, Summary};
 use tokio::sync::Semaphore;
 
 use crate::folder::open_nameless;
@@ -58,19 +58,24 @@ impl MemoryStore {
         Self { pace: Some(pace), ..Self::default() }
     }
 
-    fn writer(&self, sink: MemorySink, next: Seq, exists: bool) -> Result<LogWriter, StoreError> {
+    fn writer(
+        &self,
+        sink: MemorySink,
+        summary: Summary,
+        exists: bool,
+    ) -> Result<LogWriter, StoreError> {
         match &self.pace {
             Some(pace) => {
-                Ok(LogWriter::paced(Paced::new(Box::new(sink), Arc::clone(pace)), next, exists))
+                Ok(LogWriter::paced(Paced::new(Box::new(sink), Arc::clone(pace)), summary, exists))
             }
-            None => LogWriter::start(Box::new(sink), next, exists),
+            None => LogWriter::start(Box::new(sink), summary, exists),
         }
     }
 }
 
 impl SessionStore for MemoryStore {
     fn create(&self, header: &Header) -> Result<LogWriter, StoreError> {
-        self.writer(self.sink(header, false), Seq(0), false)
+        self.writer(self.sink(header, false), Summary::default(), false)
     }
 
     fn seed(&self, session: &Session) -> Result<LogWriter, StoreError> {
@@ -83,7 +88,7 @@ impl SessionStore for MemoryStore {
         sink.commit(&lines).map_err(|error| match error {
             CommitError::NotWritten(error) | CommitError::Lost(error) => error,
         })?;
-        self.writer(sink, Seq(session.len().0), true)
+        self.writer(sink, session.state().summary.clone(), true)
     }
 
     fn open(&self, id: &SessionId) -> Result<Opened, StoreError> {
@@ -96,7 +101,7 @@ impl SessionStore for MemoryStore {
         log.open = true;
         drop(logs);
         let sink = self.sink(session.header(), true);
-        let writer = self.writer(sink, Seq(session.len().0), true)?;
+        let writer = self.writer(sink, session.state().summary.clone(), true)?;
         Ok(Opened { writer, session, recovery: Recovery::default() })
     }
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use bridle_session::{EventLine, Seq, SessionId, Summary};
 
-use crate::index::{Index, Look, Mark, Row, Stamp, Texts, TextsOf, Trouble};
+use crate::index::{Index, IndexFile, Look, Mark, Row, Stamp, Texts, TextsOf, Trouble};
 use crate::log::{End, LogText};
 use crate::parallel::on_all_cores;
 use crate::scan::summarise;
@@ -22,19 +22,32 @@ const BATCH: usize = 4 * 1024 * 1024;
 /// The rows of a store at one moment.
 pub(crate) struct Survey {
     rows: Vec<Row>,
+    /// Of sessions whose logs were not looked at.
+    open: Vec<SessionRow>,
     unreadable: Vec<(SessionId, StoreError)>,
     /// Holds these rows, if it is there.
     index: Option<Index>,
 }
 
 impl FileStore {
-    /// Looks at every session, and brings the index up to date.
-    pub(crate) fn survey(&self) -> Result<Survey, StoreError> {
-        let ids = self.ids()?;
-        let opened = self.index.as_ref().filter(|_| !ids.is_empty()).and_then(|file| file.open());
+    /// Looks at every session, and brings the index up to date. Of those that are there, `open` has
+    /// the rows that need no look.
+    pub(crate) fn survey(
+        &self,
+        mut open: HashMap<SessionId, SessionRow>,
+    ) -> Result<Survey, StoreError> {
+        let (mut shown, mut closed) = (Vec::new(), Vec::new());
+        for id in self.ids()? {
+            match open.remove(&id) {
+                Some(row) => shown.push(row),
+                None => closed.push(id),
+            }
+        }
+        let opened = self.index.as_ref().filter(|_| !closed.is_empty()).and_then(IndexFile::open);
         let (mut index, known) = opened.unzip();
         let mut known = known.unwrap_or_default();
-        let sessions: Vec<_> = ids.into_iter().map(|id| (known.remove(&id), id)).collect();
+        shown.iter().for_each(|row| drop(known.remove(&row.header.id)));
+        let sessions: Vec<_> = closed.into_iter().map(|id| (known.remove(&id), id)).collect();
         let keeps = index.is_some().then(SystemTime::now);
         let found = on_all_cores(&sessions, |(known, id)| self.fresh(id, known.as_ref(), keeps));
         let (mut rows, mut unreadable, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -59,7 +72,7 @@ impl FileStore {
             self.distrust(&trouble);
             index = None;
         }
-        Ok(Survey { rows, unreadable, index })
+        Ok(Survey { rows, open: shown, unreadable, index })
     }
 
     fn distrust(&self, trouble: &Trouble) {
@@ -100,7 +113,7 @@ impl FileStore {
 
     /// What is found, in the order of a list.
     pub(crate) fn hits(&self, asked: &Asked<'_>) -> Result<SearchResults, StoreError> {
-        let mut survey = self.survey()?;
+        let mut survey = self.survey(HashMap::new())?;
         let mut index = survey.index.take();
         let rows: HashMap<_, _> =
             survey.rows.iter().map(|row| (row.header.id.clone(), row.clone())).collect();
@@ -228,10 +241,10 @@ fn texts_in(
 
 impl Survey {
     pub(crate) fn into_listing(self) -> Listing {
-        let said_something = |row: &Row| row.summary.has_human_message;
-        let sessions = self.rows.into_iter().filter(said_something);
-        let sessions = sessions.map(|Row { header, summary, .. }| SessionRow { header, summary });
-        let mut listing = Listing { sessions: sessions.collect(), unreadable: self.unreadable };
+        let rows = self.rows.into_iter();
+        let rows = rows.map(|Row { header, summary, .. }| SessionRow { header, summary });
+        let rows = rows.chain(self.open).filter(|row| row.summary.has_human_message);
+        let mut listing = Listing { sessions: rows.collect(), unreadable: self.unreadable };
         listing.sort();
         listing
     }

@@ -6,11 +6,11 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bridle_session::{Event, Seq};
+use bridle_session::{Event, Fold as _, Seq, Summary};
 use tokio::sync::oneshot;
 
 use crate::StoreError;
@@ -40,10 +40,14 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// Starts the thread. `next` is the position of the next event. `exists` says whether the log
-    /// is on the disk already; otherwise the first flush creates it.
-    pub(crate) fn start(sink: Box<dyn Sink>, next: Seq, exists: bool) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared::new(next, exists));
+    /// Starts the thread. `summary` is that of the log so far. `exists` says whether the log is on
+    /// the disk already; otherwise the first flush creates it.
+    pub(crate) fn start(
+        sink: Box<dyn Sink>,
+        summary: Summary,
+        exists: bool,
+    ) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared::new(summary, exists));
         let thread =
             thread::Builder::new().name("session-log".to_owned()).stack_size(STACK).spawn({
                 let shared = Arc::clone(&shared);
@@ -53,8 +57,13 @@ impl LogWriter {
     }
 
     /// Like [`LogWriter::start`], without a thread: `paced` writes when it is asked to.
-    pub(crate) fn paced(paced: Paced, next: Seq, exists: bool) -> Self {
-        Self { shared: Arc::new(Shared::new(next, exists)), thread: None, paced: Some(paced) }
+    pub(crate) fn paced(paced: Paced, summary: Summary, exists: bool) -> Self {
+        Self { shared: Arc::new(Shared::new(summary, exists)), thread: None, paced: Some(paced) }
+    }
+
+    /// Where it can be asked what it has written, for as long as it is there.
+    pub(crate) fn shared(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.shared)
     }
 
     /// Queues one event. It is written within about 200 ms, or at the next flush.
@@ -67,7 +76,7 @@ impl LogWriter {
         let mut queue = self.shared.lock();
         queue.check_alive()?;
         let opens_window = queue.pending.is_empty();
-        match queue.push(event.seq, line) {
+        match queue.push(&event, line) {
             Ok(()) => {
                 if opens_window {
                     self.shared.changed.notify_one();
@@ -149,8 +158,10 @@ struct Queue {
     in_flight: usize,
     /// Flushes that no batch serves yet. At most one per concurrent caller.
     waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
-    /// The position of the next event.
-    next: Seq,
+    /// Of the log with everything that is queued.
+    summary: Summary,
+    /// Of the log as it is on the disk.
+    written: Summary,
     /// Whether the log is on the disk.
     exists: bool,
     /// The last write failed; only a flush tries again.
@@ -164,6 +175,8 @@ struct Queue {
 /// What the thread writes next, and who waits for it.
 pub(crate) struct Batch {
     lines: Vec<u8>,
+    /// Of the log with these lines.
+    summary: Summary,
     waiters: Vec<oneshot::Sender<Result<(), StoreError>>>,
 }
 
@@ -182,10 +195,15 @@ impl Queue {
         self.exists && self.pending.is_empty() && self.in_flight == 0
     }
 
-    fn push(&mut self, seq: Seq, line: Result<String, serde_json::Error>) -> Result<(), String> {
+    fn push(
+        &mut self,
+        event: &Event,
+        line: Result<String, serde_json::Error>,
+    ) -> Result<(), String> {
+        let (seq, due) = (event.seq, Seq(self.summary.events.0));
         let line = line.map_err(|error| format!("event {seq} cannot be written: {error}"))?;
-        if seq != self.next {
-            return Err(format!("event {seq} came where {} was due", self.next));
+        if seq != due {
+            return Err(format!("event {seq} came where {due} was due"));
         }
         let queued = self.pending.len() + self.in_flight;
         if queued + line.len() >= MAX_QUEUED {
@@ -196,7 +214,7 @@ impl Queue {
         }
         self.pending.extend_from_slice(line.as_bytes());
         self.pending.push(b'\n');
-        self.next = seq.next();
+        self.summary.apply(event);
         Ok(())
     }
 
@@ -223,18 +241,25 @@ impl Queue {
     fn take_batch(&mut self) -> Batch {
         let lines = std::mem::take(&mut self.pending);
         self.in_flight = lines.len();
-        Batch { lines, waiters: std::mem::take(&mut self.waiters) }
+        let summary = self.summary.clone();
+        Batch { lines, summary, waiters: std::mem::take(&mut self.waiters) }
     }
 }
 
 impl Shared {
-    fn new(next: Seq, exists: bool) -> Self {
-        let queue = Queue { next, exists, ..Queue::default() };
+    fn new(summary: Summary, exists: bool) -> Self {
+        let queue = Queue { written: summary.clone(), summary, exists, ..Queue::default() };
         Self { queue: Mutex::new(queue), changed: Condvar::new() }
     }
 
     pub(crate) fn take_batch(&self) -> Batch {
         self.lock().take_batch()
+    }
+
+    /// The summary of what is on the disk; `None` when nothing is, and when it is not known what.
+    pub(crate) fn written(&self) -> Option<Summary> {
+        let queue = self.lock();
+        (queue.exists && queue.lost.is_none()).then(|| queue.written.clone())
     }
 
     /// Nothing can be acknowledged any more.
@@ -283,12 +308,13 @@ impl Shared {
     }
 
     pub(crate) fn settle(&self, batch: Batch, result: Result<(), CommitError>) {
-        let Batch { mut lines, waiters } = batch;
+        let Batch { mut lines, summary, waiters } = batch;
         let mut queue = self.lock();
         queue.in_flight = 0;
         match result {
             Ok(()) => {
                 (queue.exists, queue.failed) = (true, false);
+                queue.written = summary;
                 lines.clear();
                 if queue.pending.capacity() == 0 && lines.capacity() <= KEPT_BUFFER {
                     queue.pending = lines;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
-use bridle_session::{Seq, Session};
+use bridle_session::{EventCount, Session, Summary};
 
 use super::sample::{header, lines, say};
 use crate::disk::DiskFile;
@@ -93,7 +93,7 @@ impl Sink for PlainSink {
 fn writer() -> (MemoryDisk, LogWriter, Session) {
     let disk = MemoryDisk::default();
     let sink = PlainSink(LogFile::new(Box::new(disk.clone()), 0));
-    let writer = LogWriter::start(Box::new(sink), Seq(0), true).unwrap();
+    let writer = LogWriter::start(Box::new(sink), Summary::default(), true).unwrap();
     (disk, writer, Session::new(header(1)))
 }
 
@@ -127,6 +127,7 @@ async fn a_sync_that_fails_is_final() {
     writer.append(say(&mut session, "one")).unwrap();
     disk.fail(Fault::NoSync);
     assert!(matches!(writer.flush().await, Err(StoreError::Lost(_))));
+    assert_eq!(writer.shared().upgrade().unwrap().written(), None, "a list shows what was lost");
     // The disk would say yes now, and it would be a lie.
     assert!(matches!(writer.flush().await, Err(StoreError::Lost(_))));
     assert!(matches!(writer.append(say(&mut session, "two")), Err(StoreError::Lost(_))));
@@ -174,7 +175,7 @@ impl Sink for SteppedSink {
 fn stepped() -> (LogWriter, Session, mpsc::Receiver<String>, mpsc::Sender<()>) {
     let ((batches, seen), (step, go_on)) = (mpsc::channel(), mpsc::channel());
     let sink = SteppedSink { batches, go_on };
-    let writer = LogWriter::start(Box::new(sink), Seq(0), true).unwrap();
+    let writer = LogWriter::start(Box::new(sink), Summary::default(), true).unwrap();
     (writer, Session::new(header(1)), seen, step)
 }
 
@@ -194,8 +195,10 @@ async fn a_flush_waits_for_what_is_queued_before_it_and_survives_its_caller() {
     let mut forgotten = Box::pin(writer.flush());
     assert!(poll_once(&mut forgotten).is_none());
     assert_eq!(seen.recv().unwrap(), first);
-    // While that batch is on its way, more comes; nothing is acknowledged early.
+    // While that batch is on its way, more comes; nothing is acknowledged or listed early.
     writer.append(say(&mut session, "two")).unwrap();
+    let written = || writer.shared().upgrade().unwrap().written().unwrap().events;
+    assert_eq!(written(), EventCount(0));
     drop(forgotten);
     let mut flush = Box::pin(writer.flush());
     assert!(poll_once(&mut flush).is_none());
@@ -204,6 +207,7 @@ async fn a_flush_waits_for_what_is_queued_before_it_and_survives_its_caller() {
     assert!(poll_once(&mut flush).is_none());
     step.send(()).unwrap();
     flush.await.unwrap();
+    assert_eq!(written(), EventCount(2));
     writer.flush().await.unwrap();
     assert!(seen.try_recv().is_err(), "a flush of nothing wrote something");
 }
@@ -245,7 +249,7 @@ impl Sink for PanickingSink {
 
 #[tokio::test]
 async fn a_bug_in_the_writer_leaves_nobody_waiting() {
-    let writer = LogWriter::start(Box::new(PanickingSink), Seq(0), false).unwrap();
+    let writer = LogWriter::start(Box::new(PanickingSink), Summary::default(), false).unwrap();
     assert!(matches!(writer.flush().await, Err(StoreError::Lost(_))));
     assert!(matches!(writer.flush().await, Err(StoreError::Lost(_))));
     let event = say(&mut Session::new(header(1)), "one");

@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use bridle_session::Session;
+use bridle_session::{Header, Parent, Seq, Session, UnixMillis};
 use fastrand::Rng;
 
-use super::sample::{folded, forged, frame, grown, header, id, quick_folder, without_index};
+use super::sample::{folded, forged, frame, grown, header, id, quick_folder, turn, without_index};
 use crate::index::{Look, Row, Stamp};
-use crate::{FileStore, SessionStore as _};
+use crate::{FileStore, LogWriter, SessionStore as _};
 
 /// Rows, and which sessions are unreadable.
 fn assert_true(store: &FileStore, context: &str) {
@@ -124,6 +124,60 @@ fn only_changed_logs_are_read_and_only_what_was_added() {
     assert_eq!(grown.summary.events, sessions[0].len());
     let (_, rows) = store.index.as_ref().unwrap().open().unwrap();
     assert!(!rows.contains_key(&id(4)), "a removed session stays in the index");
+}
+
+/// Adds a turn through the writer of an open log.
+async fn grow(writer: &LogWriter, session: &mut Session, rng: &mut Rng) {
+    for draft in turn(session, rng) {
+        let time = UnixMillis(session.last_time().0 + 1);
+        writer.append(session.append(draft, time).unwrap()).unwrap();
+    }
+    writer.flush().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_that_is_open_here_is_listed_from_its_writer() {
+    let folder = quick_folder();
+    let store = FileStore::new(folder.path());
+    let mut rng = Rng::with_seed(3);
+    let born = Session::new(header(1));
+    let parent = forged(&store, 9, 2, &mut rng);
+    let whole = Some(Parent { id: id(9), inherited: parent.len() });
+    let last = Seq(parent.len().0 - 1);
+    let copied = parent.fork(Header { parent: whole, ..header(2) }, last).unwrap();
+    forged(&store, 3, 2, &mut rng);
+    // A list before knows what is opened now; one that nobody has opened stays what it was.
+    assert_true(&store, "before");
+    let opened = store.open(&id(3)).unwrap();
+    let mut open = [
+        (store.create(&header(1)).unwrap(), born),
+        (store.seed(&copied).unwrap(), copied),
+        (opened.writer, opened.session),
+    ];
+    for round in 0..4 {
+        for (writer, session) in &mut open {
+            grow(writer, session, &mut rng).await;
+            assert_true(&store, &format!("round {round}"));
+        }
+    }
+    let (_, rows) = store.index.as_ref().unwrap().open().unwrap();
+    let indexed: HashSet<_> = rows.into_keys().collect();
+    assert_eq!(indexed, HashSet::from([id(3), id(9)]), "the index holds what grows");
+
+    // None of them is read as long as it is open; after that, whatever is there counts.
+    for n in 1..=3 {
+        fs_err::write(store.log_path(&id(n)).unwrap(), "no log").unwrap();
+    }
+    let listed = store.list().unwrap();
+    assert_eq!((listed.sessions.len(), listed.unreadable.len()), (4, 0));
+    drop(open);
+    assert_true(&store, "closed");
+    assert_eq!(store.list().unwrap().unreadable.len(), 3);
+    // Nor is one that is gone, whoever has it open.
+    let kept = store.open(&id(9)).unwrap();
+    fs_err::remove_dir_all(store.log_path(&id(9)).unwrap().parent().unwrap()).unwrap();
+    assert!(store.list().unwrap().sessions.is_empty());
+    drop(kept);
 }
 
 #[test]
