@@ -24,8 +24,8 @@ use crate::desk::Desk;
 use crate::diagnose::Report;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::reply::Completeness;
-use crate::server::Change;
 use crate::servers::Candidate;
+use crate::untold::Change;
 
 /// How long it is found out what was wrong before an edit, and again after it, in the edited files and others.
 const LIMIT: Duration = Duration::from_millis(1_500);

@@ -6,10 +6,17 @@ pub(crate) mod entries;
 
 use std::path::PathBuf;
 
+use bridle_world::servers::written_out;
 use serde_json::Value;
 
 use crate::position::Range;
 use crate::uri::path_of;
+
+/// A text that is shown, with all of it to be seen. Names of files, which are shown as paths are, and what goes
+/// back to the server are none.
+pub(crate) fn shown(value: Option<&Value>) -> Option<String> {
+    value?.as_str().map(|text| written_out(text).into_owned())
+}
 
 /// A place that a server names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,12 +110,13 @@ fn place(item: &Value) -> Result<Place, Missed> {
 /// The texts of a hover, whatever form it has; without those that say nothing.
 pub(crate) fn hover(result: &Value) -> Result<Listed<String>, Unreadable> {
     fn text(contents: &Value) -> Result<String, Missed> {
-        let fields = match contents {
-            Value::String(text) => return Ok(text.trim().to_owned()),
-            contents => or_unread(contents.as_object())?,
-        };
-        let value = or_unread(fields.get("value").and_then(Value::as_str))?.trim();
-        Ok(match fields.get("language").and_then(Value::as_str) {
+        if let Some(text) = shown(Some(contents)) {
+            return Ok(text.trim().to_owned());
+        }
+        let fields = or_unread(contents.as_object())?;
+        let value = or_unread(shown(fields.get("value")))?;
+        let value = value.trim();
+        Ok(match shown(fields.get("language")) {
             Some(language) if !value.is_empty() => format!("```{language}\n{value}\n```"),
             _ => value.to_owned(),
         })

@@ -3,7 +3,8 @@
 //! An empty success is the usual answer of a server that does not know the project yet, and some first
 //! give a part of the truth. So an answer counts as whole only if the server was ready before it was
 //! asked; what is told otherwise says so. "Unknown" is never "none". Where one thing is asked for and
-//! found, nobody waits for the rest of the project, unless the server is known to find the wrong one first.
+//! found, nobody waits for the rest of the project, unless the server is known to find the wrong one first
+//! and this one is not proved (`ask/defined.rs`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,17 +24,19 @@ use crate::source::Source;
 use crate::symbol::{Found, Symbol};
 use crate::uri::uri_of;
 
+mod defined;
+
 /// How long a question may take with a server that has been there for a while.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The first pause before a server that is not ready is asked again; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The longest such pause. It is cut short when the server says something.
+/// The longest such pause. When the server says something it is cut short, to a tenth at least.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The shortest, whatever a server says.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+/// How often it is looked whether a server that has just been started says what it can be asked.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How often a question is asked anew because something has changed meanwhile.
 pub(crate) const MAX_STALE: u32 = 5;
@@ -81,9 +84,12 @@ pub(crate) enum At {
 /// What a server that knows a part of the project answers as well as any.
 const OF_ONE_FILE: [&str; 2] = ["textDocument/documentSymbol", "textDocument/hover"];
 
+/// The method that is asked most.
+const DEFINITION: &str = "textDocument/definition";
+
 /// What has one answer, as a rule: when it is found, it is not for want of others that it is wrong.
 const OF_ONE_THING: [&str; 5] = [
-    "textDocument/definition",
+    DEFINITION,
     "textDocument/typeDefinition",
     "textDocument/prepareCallHierarchy",
     "textDocument/documentSymbol",
@@ -140,7 +146,7 @@ async fn supports(life: &Life, method: &str) -> bool {
         if life.heard.readiness() != Readiness::Young || life.has_ended() {
             return life.supports(method);
         }
-        life.clock.sleep(SHORTEST_PAUSE).await;
+        life.clock.sleep(LOOK).await;
     }
     true
 }
@@ -197,8 +203,15 @@ impl Asking<'_> {
             let finds = self.finds();
             let answer = self.once(deadline).await;
             let last = match answer {
-                Ok((result, found)) => {
+                Ok((params, result, found)) => {
                     let is_empty = is_empty(&result);
+                    // Said while it was asked, it is true of the answer.
+                    let ready = match self.life.readiness() {
+                        sick @ Readiness::Sick(_) => sick,
+                        _ => ready,
+                    };
+                    let is_early = matches!(ready, Readiness::Young | Readiness::Loading(_));
+                    let finds = finds || is_early && self.has_defined(&params, &result).await;
                     let reply = |completeness| Reply { result, completeness, found };
                     match ready {
                         Readiness::Ready => return Ok(reply(self.at_best())),
@@ -235,7 +248,7 @@ impl Asking<'_> {
             if !finds && self.finds() {
                 continue;
             }
-            self.pause(SHORTEST_PAUSE).await?;
+            self.pause(pause / 10).await?;
             tokio::select! {
                 biased;
                 () = self.token.cancelled() => return Err(Trouble::Cancelled),
@@ -254,15 +267,16 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks once.
-    async fn once(&self, deadline: SystemTime) -> Result<(Value, Option<Found>), Once> {
+    /// Asks once: what was asked, the answer, and where the symbol was.
+    async fn once(&self, deadline: SystemTime) -> Result<(Value, Value, Option<Found>), Once> {
         let gone = |why: NoAnswer| Once::Trouble(self.failed(&why));
         self.candidate.server.tell_changes(self.life).await.map_err(gone)?;
         let (params, found) = self.params().await?;
         let left = deadline.duration_since(self.now()).unwrap_or_default();
         let limit = left.max(LIMIT);
-        let answer = self.life.ask(self.question.method, params, limit, self.token).await;
-        answer.map(|result| (result, found)).map_err(|why| self.judged(why, limit))
+        let answer = self.life.ask(self.question.method, params.clone(), limit, self.token).await;
+        let result = answer.map_err(|why| self.judged(why, limit))?;
+        Ok((params, result, found))
     }
 
     /// What it means that a question has no answer.

@@ -40,9 +40,8 @@ pub struct ServerDefinition {
     pub start_limit: Duration,
     /// How long after the first opened file its answers may still be incomplete without its saying so.
     pub warm_time: Duration,
-    /// Whether what it finds before it knows the project may be the wrong thing: the import of a name, or
-    /// where it is declared.
-    pub hasty: bool,
+    /// What it takes for the definition of a name before it knows the project, where that may be the wrong thing.
+    pub hasty: Option<Hasty>,
     /// Whether it asks for its settings at its start: told of them besides, it would begin anew.
     pub asks_settings: bool,
     /// Whether it bears that a request is cancelled; some never answer again.
@@ -161,6 +160,16 @@ impl fmt::Debug for Variables {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.pairs.iter().map(|(name, _)| name)).finish()
     }
+}
+
+/// What a server takes for the definition of a name before it knows the project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hasty {
+    /// Its import.
+    Imports,
+    /// Its declaration.
+    Declarations,
 }
 
 /// What a server is good for.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::answer::shown;
 use crate::position::Range;
 
 /// How bad a problem is, the worst first.
@@ -47,11 +48,9 @@ impl Diagnostic {
     /// Reads one; `None` for what has no place or says nothing.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         let message = value.get("message")?;
-        let message = message.as_str().or_else(|| message.get("value")?.as_str())?;
         let text = |value: &Value| match value {
-            Value::String(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
-            _ => None,
+            value => shown(Some(value)),
         };
         Some(Self {
             range: Range::of(value.get("range")?)?,
@@ -62,7 +61,7 @@ impl Diagnostic {
                 Some(4) => Severity::Hint,
                 _ => Severity::Error,
             },
-            message: message.to_owned(),
+            message: shown(Some(message)).or_else(|| shown(message.get("value")))?,
             code: value.get("code").and_then(|code| match code {
                 Value::Object(code) => code.get("value").and_then(text),
                 code => text(code),

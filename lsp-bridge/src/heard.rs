@@ -11,6 +11,7 @@ use bridle_world::servers::Voice;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::answer::shown;
 use crate::connection::Listener;
 use crate::diagnostic::{Diagnostic, diagnostics};
 use crate::uri::{path_of, uri_of};
@@ -214,9 +215,9 @@ impl Heard {
     }
 
     fn status(&self, params: &Value) {
-        let text = |name: &str| params.get(name).and_then(Value::as_str);
-        let sick = (text("health") == Some("error"))
-            .then(|| text("message").unwrap_or("it does not say why").to_owned());
+        let text = |name: &str| shown(params.get(name));
+        let sick = (text("health").as_deref() == Some("error"))
+            .then(|| text("message").unwrap_or_else(|| "it does not say why".to_owned()));
         if let Some(why) = &sick {
             self.voice.say(&format!("its health: {why}"));
         }

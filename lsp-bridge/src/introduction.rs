@@ -42,6 +42,7 @@ pub(crate) fn introduction(root: &Path, options: &Value) -> Value {
                 "publishDiagnostics": {"versionSupport": true, "relatedInformation": true},
                 "diagnostic": {"dynamicRegistration": true, "relatedDocumentSupport": true},
                 "definition": linked,
+                "declaration": linked,
                 "typeDefinition": linked,
                 "implementation": linked,
                 "references": dynamic,
@@ -76,6 +77,7 @@ pub(crate) const ABILITIES: [(&str, &str); 9] = [
 pub(crate) fn provider(method: &str) -> &'static str {
     match method {
         "textDocument/definition" => "definitionProvider",
+        "textDocument/declaration" => "declarationProvider",
         "textDocument/typeDefinition" => "typeDefinitionProvider",
         "textDocument/implementation" => "implementationProvider",
         "textDocument/references" => "referencesProvider",

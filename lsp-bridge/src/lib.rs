@@ -44,13 +44,14 @@ mod symbol;
 mod symbols;
 mod table;
 mod tool;
+mod untold;
 mod uri;
 mod view;
 mod work;
 
 pub use choice::{Choice, language_of, servers_for};
 pub use definition::{
-    FileType, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables,
+    FileType, Hasty, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables,
 };
 pub use locate::{Located, Missing, SearchIn, locate};
 pub use plugin::{TOOL_NAMES, plugins};

@@ -13,6 +13,7 @@ use bridle_world::servers::{End, Journal, ServerProcess, Voice};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::answer::shown;
 use crate::connection::{Connection, Manners, NoAnswer};
 use crate::definition::ServerDefinition;
 use crate::documents::{Document, Documents, Shown, Sync, Wire};
@@ -302,7 +303,7 @@ impl Life {
     /// Whether the one thing that it finds is the right one, although it may not know all yet.
     pub(crate) fn finds_right(&self) -> bool {
         let worked = |since: &SystemTime| self.heard.has_worked_since(*since);
-        !self.definition.hasty || self.first_opened.get().is_some_and(worked)
+        self.definition.hasty.is_none() || self.first_opened.get().is_some_and(worked)
     }
 
     /// Waits until nothing can be said to it any more.
@@ -399,7 +400,9 @@ fn told(given_up: Option<String>, end: End, noise: Option<String>) -> Option<Str
 
 fn who(answer: &Value) -> Option<String> {
     let info = answer.get("serverInfo")?;
-    let name = info.get("name")?.as_str()?;
-    let version = info.get("version").and_then(Value::as_str);
-    Some(version.map_or_else(|| name.to_owned(), |version| format!("{name} {version}")))
+    let name = shown(info.get("name"))?;
+    Some(match shown(info.get("version")) {
+        Some(version) => format!("{name} {version}"),
+        None => name,
+    })
 }

@@ -9,7 +9,7 @@ use bridle_world::files::FileMark;
 use bridle_world::search::survey;
 use tokio_util::sync::CancellationToken;
 
-use crate::server::Change;
+use crate::untold::Change;
 
 /// How long one look takes at most: a question waits for it.
 const LOOK_TIME: Duration = Duration::from_millis(500);

@@ -4,7 +4,6 @@
 //! A task of its own does that ([`Server::run`]); everybody else looks at the state. So there is never more
 //! than one process for one project, also while one ends and the next is wanted.
 
-use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +11,6 @@ use std::time::{Duration, SystemTime};
 
 use bridle_world::servers::Voice;
 use futures::FutureExt as _;
-use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -22,19 +20,15 @@ use crate::heard::Readiness;
 use crate::life::{Host, Life};
 use crate::locate::Located;
 use crate::losses::{Losses, Next};
-use crate::seen::Seen;
 use crate::servers::{Stage, Standing};
 use crate::settings::{LspSettings, MIB};
-use crate::uri::uri_of;
+use crate::untold::{Change, Untold};
 
 /// How often it is looked at what a server holds in memory while it is asked.
 const ASKED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// And otherwise.
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Of how many changed files a server is told at once.
-const MAX_CHANGES: usize = 2_000;
 
 /// One server for one project.
 pub(crate) struct Server {
@@ -57,19 +51,7 @@ pub(crate) struct Server {
     asked: Notify,
     uses: AtomicUsize,
     used: Mutex<SystemTime>,
-    /// Files that have changed and of which it was not told yet.
-    changes: Mutex<BTreeMap<PathBuf, Change>>,
-    changed: Notify,
-    /// The files of the project when it was last looked at them, in this life.
-    seen: tokio::sync::Mutex<Option<Seen>>,
-}
-
-/// What happened to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Change {
-    Created = 1,
-    Changed = 2,
-    Deleted = 3,
+    untold: Untold,
 }
 
 /// How a server stands.
@@ -133,9 +115,7 @@ impl Server {
             asked: Notify::new(),
             uses: AtomicUsize::new(0),
             used: Mutex::new(now),
-            changes: Mutex::default(),
-            changed: Notify::new(),
-            seen: tokio::sync::Mutex::default(),
+            untold: Untold::default(),
         }
     }
 
@@ -258,21 +238,9 @@ impl Server {
 
     /// A file has changed. The server hears of it soon, and before the next question.
     pub(crate) fn file_changed(&self, path: &Path, change: Change) {
-        if !path.starts_with(&self.root) || !self.runs() {
-            return;
+        if path.starts_with(&self.root) && self.runs() {
+            self.untold.add(path, change, self.life().as_deref());
         }
-        // Before anybody can ask what that has made wrong.
-        if let State::Ready(life) = &*self.state.borrow()
-            && life.definition.reads(path)
-        {
-            life.heard.changes();
-        }
-        self.will_tell(path, change);
-    }
-
-    fn will_tell(&self, path: &Path, change: Change) {
-        lock(&self.changes).insert(path.to_owned(), change);
-        self.changed.notify_one();
     }
 
     /// Looks which files have changed since it was last looked, whoever changed them; the server hears of them
@@ -281,26 +249,8 @@ impl Server {
     /// # Cancel safety
     /// Cancel safe.
     pub(crate) async fn look(&self) {
-        let mut seen = self.seen.lock().await;
-        let root = self.root.clone();
-        let Ok(now) = tokio::task::spawn_blocking(move || Seen::look(&root)).await else { return };
-        let before = seen.replace(now);
-        let changes = before.zip(seen.as_ref()).map(|(before, now)| before.changes(now));
-        let changes = changes.unwrap_or_default();
-        if changes.len() > MAX_CHANGES {
-            drop(seen);
-            return self.retire().await;
-        }
-        let shown = match self.life() {
-            Some(life) => life.shown_as_they_are().await,
-            None => HashSet::new(),
-        };
-        for (path, change) in changes {
-            match shown.contains(&path) {
-                // It knows what is in it, and may have checked that.
-                true => self.will_tell(&path, change),
-                false => self.file_changed(&path, change),
-            }
+        if self.untold.look(&self.root, || self.life()).await.is_err() {
+            self.retire().await;
         }
     }
 
@@ -309,14 +259,7 @@ impl Server {
     /// # Errors
     /// [`NoAnswer::Gone`].
     pub(crate) async fn tell_changes(&self, life: &Life) -> Result<(), NoAnswer> {
-        let changes = std::mem::take(&mut *lock(&self.changes));
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let told = |(path, change): (&PathBuf, &Change)| -> Value {
-            json!({"uri": uri_of(path), "type": *change as u8})
-        };
-        life.files_changed(changes.iter().map(told).collect()).await
+        self.untold.tell(life).await
     }
 
     /// How it stands, for a person; `None` where it was never wanted.
@@ -404,9 +347,7 @@ impl Server {
         self.rest(State::Starting);
         // Whoever wanted the last life to end has nothing against this one.
         self.retired.notified().now_or_never();
-        // What changed before is on the disk.
-        lock(&self.changes).clear();
-        self.seen.lock().await.take();
+        self.untold.begin().await;
         let server = Arc::clone(self);
         self.host.tasks.spawn(async move { server.look().await });
         let located = lock(&self.located).clone();
@@ -465,9 +406,9 @@ impl Server {
                 () = self.retired.notified() => {
                     return if life.is_broken() { Over::Lost(String::new()) } else { Over::Idle };
                 }
-                () = self.changed.notified() => {
+                () = self.untold.added() => {
                     // Should it be gone, that is seen above.
-                    self.tell_changes(life).await.ok();
+                    self.untold.tell(life).await.ok();
                 }
                 () = self.asked.notified(), if !asked => asked = true,
                 Ok(()) = settings.changed() => {}

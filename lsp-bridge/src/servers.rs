@@ -12,8 +12,9 @@ use crate::choice::{language_of, servers_for};
 use crate::definition::{Purpose, ServerDefinition};
 use crate::life::Host;
 use crate::locate::{SearchIn, locate};
-use crate::server::{Change, Server, Use};
+use crate::server::{Server, Use};
 use crate::settings::LspSettings;
+use crate::untold::Change;
 
 /// The language servers of a process, each started when it is first asked.
 pub struct Servers {

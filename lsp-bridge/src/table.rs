@@ -12,7 +12,7 @@ use bridle_world::servers::Secrets;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{FileType, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables};
+use crate::{FileType, Hasty, Marker, Nesting, NodePackage, Purpose, ServerDefinition, Variables};
 
 /// How long a server may take to answer `initialize`, in seconds, where nothing else is said.
 const START_LIMIT_S: u32 = 30;
@@ -57,7 +57,7 @@ struct Row {
     #[serde(default)]
     warm_s: u32,
     #[serde(default)]
-    hasty: bool,
+    hasty: Option<Hasty>,
     #[serde(default)]
     asks_settings: bool,
     #[serde(default = "yes")]
@@ -209,7 +209,7 @@ impl Row {
             initialization: Value::Null,
             start_limit_s: None,
             warm_s: 0,
-            hasty: false,
+            hasty: None,
             asks_settings: false,
             cancels: true,
             background: Vec::new(),

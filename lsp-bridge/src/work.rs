@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use bridle_world::servers::written_out;
 use serde_json::Value;
 
 /// How long nothing may go on for a server to count as idle: one piece of its work follows another.
@@ -86,6 +87,8 @@ impl Work {
                 self.begin(token, title, now)
             }
             Some("end") => self.end(&token, now),
+            // It knows more than before.
+            Some("report") => self.project.contains_key(&token),
             _ => false,
         }
     }
@@ -108,7 +111,8 @@ impl Work {
         if !is_check && self.project.is_empty() {
             self.busy_since = Some(now);
         }
-        let title = if title.is_empty() { token.clone() } else { title.to_owned() };
+        let title = if title.is_empty() { &token } else { title };
+        let title = written_out(title).into_owned();
         let of_kind = if is_check { &mut self.checks } else { &mut self.project };
         of_kind.insert(token, title);
         true
@@ -220,6 +224,9 @@ mod tests {
         say(&mut work, json!(7), "begin", "Indexing", 10);
         say(&mut work, json!("x"), "begin", "", 20);
         assert_eq!(work.busy_with(), Some("Indexing"));
+        // More of it is known; of what nobody waits for, nothing.
+        assert!(say(&mut work, json!(7), "report", "", 20));
+        assert!(!say(&mut work, json!("cache/1"), "report", "", 20));
         say(&mut work, json!(7), "end", "", 30);
         assert_eq!(work.busy_with(), Some("x"));
         assert!(!work.has_worked_since(at(5)));

@@ -16,6 +16,7 @@ mod documents;
 mod edits;
 mod figures;
 mod garbage;
+mod hidden;
 mod keys;
 mod limits;
 mod lives;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Listed, Missed, Unreadable, or_unread};
+use super::{Listed, Missed, Unreadable, or_unread, shown};
 use crate::position::Range;
 use crate::uri::path_of;
 
@@ -96,9 +96,7 @@ fn file_change(change: &Value) -> Result<FileChange, Missed> {
 fn add_edits(uri: &str, list: &Value, all: &mut Listed<Change>) {
     let edit = |item: &Value| {
         let text = item.get("newText").or_else(|| item.pointer("/snippet/value"));
-        let text = or_unread(text.and_then(Value::as_str))?;
-        let range = or_unread(item.get("range").and_then(Range::of))?;
-        Ok((range, text.to_owned()))
+        Ok((or_unread(item.get("range").and_then(Range::of))?, or_unread(shown(text))?))
     };
     match (path_of(uri), Listed::of(list, edit)) {
         (None, _) => all.elsewhere += 1,

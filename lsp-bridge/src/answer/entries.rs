@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::{Listed, Missed, Place, Unreadable, or_unread, place};
+use super::{Listed, Missed, Place, Unreadable, or_unread, place, shown};
 use crate::position::Range;
 
 /// A symbol of a file or of a project.
@@ -67,15 +67,15 @@ fn add_symbols(
             Some(location) => location.get("range").and_then(Range::of),
             None => item.get("selectionRange").or_else(|| item.get("range")).and_then(Range::of),
         };
-        let (Some(name), Some(range)) = (item.get("name").and_then(Value::as_str), range) else {
+        let (Some(name), Some(range)) = (shown(item.get("name")), range) else {
             entries.unread += 1;
             continue;
         };
-        let named = item.get("containerName").and_then(Value::as_str);
+        let container = container.map(str::to_owned).or_else(|| shown(item.get("containerName")));
         entries.list.push(Entry {
-            name: name.to_owned(),
+            name: name.clone(),
             kind: kind(item),
-            container: container.or(named).filter(|it| !it.is_empty()).map(str::to_owned),
+            container: container.filter(|it| !it.is_empty()),
             depth,
             place: Place { path: file.clone(), range },
             whole: item.get("range").and_then(Range::of),
@@ -83,7 +83,7 @@ fn add_symbols(
         if depth < MAX_DEPTH
             && let Some(children) = item.get("children")
         {
-            add_symbols(children, file, Some(name), depth + 1, entries);
+            add_symbols(children, file, Some(&name), depth + 1, entries);
         }
     }
 }
@@ -91,12 +91,10 @@ fn add_symbols(
 /// The symbols of a project that a search found.
 pub(crate) fn symbols(result: &Value) -> Result<Listed<Entry>, Unreadable> {
     Listed::of(result, |item| {
-        let name = or_unread(item.get("name").and_then(Value::as_str))?;
-        let container = item.get("containerName").and_then(Value::as_str);
         Ok(Entry {
-            name: name.to_owned(),
+            name: or_unread(shown(item.get("name")))?,
             kind: kind(item),
-            container: container.filter(|it| !it.is_empty()).map(str::to_owned),
+            container: shown(item.get("containerName")).filter(|it| !it.is_empty()),
             depth: 0,
             place: place(or_unread(item.get("location"))?)?,
             whole: None,
@@ -125,9 +123,9 @@ pub(crate) fn call_items(result: &Value) -> Result<Listed<(Value, Option<PathBuf
 /// Something that calls or is called.
 fn call_item(item: &Value) -> Result<Entry, Missed> {
     Ok(Entry {
-        name: or_unread(item.get("name").and_then(Value::as_str))?.to_owned(),
+        name: or_unread(shown(item.get("name")))?,
         kind: kind(item),
-        container: item.get("detail").and_then(Value::as_str).map(str::to_owned),
+        container: shown(item.get("detail")),
         depth: 0,
         place: place(item)?,
         whole: item.get("range").and_then(Range::of),

@@ -1,9 +1,10 @@
 //! The wire against the other end of two pipes in memory.
 
 use bridle_compose::SystemClock;
-use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
+use tokio::io::{AsyncReadExt as _, DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 use super::*;
+use crate::framing::{Frame, Framing};
 
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);

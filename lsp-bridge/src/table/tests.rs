@@ -81,7 +81,7 @@ fn the_languages_that_a_model_meets_have_a_server() {
 fn the_settings_that_a_server_wants_at_its_start_are_sent_with_it() {
     let server = find(ServerTable::built_in(), "rust-analyzer");
     assert_eq!(server.initialization, server.settings["rust-analyzer"]);
-    // Otherwise a build of the model waits for the server's.
+    // Fault 39: otherwise a build of the model waits for the server's.
     assert_eq!(server.initialization["cargo"]["targetDir"], true);
     assert!(!find(ServerTable::built_in(), "pyright").cancels);
 }

@@ -138,6 +138,96 @@ async fn a_hasty_server_is_waited_for_until_it_says_that_it_is_done() {
     it.finish().await;
 }
 
+/// L25: a server that is known to find out more for a while and never says so is asked again behind that while.
+#[tokio::test]
+async fn a_server_that_says_nothing_of_its_work_is_given_the_time_for_it() {
+    let script = json!({"rules": [
+        {"on": "textDocument/references", "nth": 1, "do": [references(1)]},
+        {"on": "textDocument/implementation", "nth": 1, "do": [{"reply": []}]},
+    ]});
+    let mut it = Code::known_as("pyright", script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("4 references in 2 files (pyright, complete"), "{result}");
+    // It has had its time by now.
+    let result = it.nav("implementations", "main.toy", 2, "area").await;
+    assert!(result.contains("No implementations (confirmed by pyright)"), "{result}");
+    assert_eq!(it.heard("textDocument/implementation").len(), 1);
+    it.finish().await;
+}
+
+/// What a server says of a place, a name in a line from 0.
+fn place(file: &str, line: usize, start: usize, end: usize) -> Value {
+    json!({"uri": format!("ROOT/{file}"), "range": {
+        "start": {"line": line, "character": start}, "end": {"line": line, "character": end}}})
+}
+
+/// What a server answers that loads for ever, begins with `rules`, and takes `impl area` for a declaration.
+fn declares(rules: Value) -> Value {
+    let declared = json!({"reply": [place("main.toy", 2, 5, 9)]});
+    let mut all = rules.as_array().unwrap().clone();
+    all.extend([
+        json!({"on": "textDocument/didOpen", "nth": 1, "do": [progress("p", "begin")]}),
+        json!({"on": "textDocument/declaration", "do": [declared]}),
+    ]);
+    json!({"initialize": {"capabilities": {"declarationProvider": true}}, "rules": all})
+}
+
+/// L25: a definition that is no declaration is one, whatever the server learns yet; a declaration alone is asked
+/// about again.
+#[tokio::test]
+async fn a_definition_that_is_no_declaration_is_told_while_a_server_loads() {
+    let declared = json!({"reply": [place("main.toy", 2, 5, 9)]});
+    let more = json!({"notify": ["$/progress", {"token": "p", "value": {"kind": "report"}}]});
+    let script = declares(json!([
+        {"on": "textDocument/definition", "nth": 1, "do": [declared]},
+        {"on": "textDocument/definition", "nth": 2, "do": [declared, more]},
+    ]));
+    let mut it = Code::known_as("clangd", script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("area.toy:1: def area"), "{result}");
+    assert!(!result.contains("main.toy:3"), "{result}");
+    assert!(result.contains("still loading (Indexing): there may be more"), "{result}");
+    assert_eq!(it.heard("textDocument/definition").len(), 3);
+    it.finish().await;
+}
+
+/// L25: what a server remembers of a file from another day is no proof where the file has another name there.
+#[tokio::test]
+async fn a_definition_that_has_moved_is_waited_for() {
+    let moved = json!({"reply": [place("area.toy", 2, 4, 8)]});
+    let script = declares(json!([
+        {"on": "textDocument/definition", "nth": 1, "do": [moved]},
+        {"on": "textDocument/definition", "nth": 2, "do": [moved, progress("p", "end")]},
+    ]));
+    let mut it = Code::known_as("clangd", script, &[("main.toy", MAIN), ("area.toy", AREA)]).await;
+    let result = it.nav("definition", "main.toy", 2, "area").await;
+    assert!(result.contains("area.toy:1: def area"), "{result}");
+    assert_eq!(it.heard("textDocument/definition").len(), 3);
+    it.finish().await;
+}
+
+/// L25: what is declared where it is defined has no other place, as the server says itself; where it does not say
+/// so, the end of its work is waited for.
+#[tokio::test]
+async fn a_declaration_is_a_definition_where_its_server_says_so() {
+    let declared = place("main.toy", 2, 5, 9);
+    let info = |defined: Value| json!({"name": "area", "definitionRange": defined});
+    for (known, asked) in [(info(declared.clone()), 1), (info(Value::Null), 3), (json!(7), 3)] {
+        let reply = json!({"reply": [declared]});
+        let script = declares(json!([
+            {"on": "textDocument/definition", "nth": 2, "do": [reply, progress("p", "end")]},
+            {"on": "textDocument/definition", "do": [reply]},
+            {"on": "textDocument/symbolInfo", "do": [{"reply": [known]}]},
+        ]));
+        let files = [("main.toy", MAIN), ("area.toy", AREA)];
+        let mut it = Code::known_as("clangd", script, &files).await;
+        let result = it.nav("definition", "main.toy", 2, "area").await;
+        assert!(result.contains("main.toy:3: impl area"), "{result}");
+        assert_eq!(it.heard("textDocument/definition").len(), asked, "{known}");
+        it.finish().await;
+    }
+}
+
 /// L26: a server that says it is done and dies has not answered.
 #[tokio::test]
 async fn a_server_that_ends_its_progress_by_dying_has_not_answered() {

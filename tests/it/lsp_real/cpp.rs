@@ -54,22 +54,37 @@ int main() {
 }
 ";
 
-/// How each file is compiled.
-fn database() -> String {
+/// How each of these files is compiled.
+fn database(files: &[&str]) -> String {
     let entry = |file: &str| {
         format!(
             "{{\"directory\": \"${{workspace}}\", \"file\": \"{file}\", \"arguments\": [\"c++\", \
              \"-std=c++17\", \"-c\", \"{file}\"]}}"
         )
     };
-    format!("[{}]\n", ["formen.cpp", "bericht.cpp", "main.cpp"].map(entry).join(",\n"))
+    let entries: Vec<_> = files.iter().map(|file| entry(file)).collect();
+    format!("[{}]\n", entries.join(",\n"))
+}
+
+const FILES: [&str; 3] = ["formen.cpp", "bericht.cpp", "main.cpp"];
+
+/// Files that take long to read.
+const MORE: [&str; 6] = ["a.cpp", "b.cpp", "c.cpp", "d.cpp", "e.cpp", "f.cpp"];
+
+/// A class that a header defines, in a project of more files.
+pub(super) fn truth_of_many_files() -> Truth {
+    let mut truth = truth();
+    truth.files.retain(|(name, _)| *name != "compile_commands.json");
+    truth.files.push(("compile_commands.json", database(&[&FILES[..], &MORE].concat())));
+    truth.files.extend(MORE.map(|name| (name, "#include <string>\n".to_owned())));
+    Truth { call: ("main.cpp", 4), definition: "form.hpp:7", ..truth }
 }
 
 pub(super) fn truth() -> Truth {
     Truth {
         server: "clangd",
         files: vec![
-            ("compile_commands.json", database()),
+            ("compile_commands.json", database(&FILES)),
             ("form.hpp", SHAPE.to_owned()),
             ("formen.hpp", HEADER.to_owned()),
             ("formen.cpp", SHAPES.to_owned()),

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Voice;
+use super::{Voice, written_out};
 use crate::process::{Capture, Finished, ProcessError, Running};
 use crate::supervisor::tree::resident;
 
@@ -47,7 +47,7 @@ struct Errors {
 /// How a server ended.
 #[derive(Debug)]
 pub struct End {
-    /// The end of what it wrote to its standard error, without its keys.
+    /// The end of what it wrote to its standard error, without its keys and with all of it to be seen.
     pub errors: String,
     /// In words, or why nobody could follow it; `None` when it was ended, or waited for before.
     pub how: Option<Result<String, ProcessError>>,
@@ -156,7 +156,7 @@ impl ServerProcess {
         let text =
             lock(&self.errors).output.text(|text| self.voice.secrets().blank(text).into_owned());
         let start = text.ceil_char_boundary(text.len().saturating_sub(TOLD_TAIL));
-        text.get(start..).unwrap_or_default().trim().to_owned()
+        written_out(text.get(start..).unwrap_or_default().trim()).into_owned()
     }
 }
 
