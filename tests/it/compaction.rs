@@ -3,6 +3,8 @@
 //!
 //! What becomes of each single failure is in `core/agent/tests/it/compaction`.
 
+mod carried;
+
 use bridle_model_server::{Answer, Gate, ModelSpec, Reply, Script};
 use bridle_tests::{Client, Launch, rounds};
 use fastrand::Rng;

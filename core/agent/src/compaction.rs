@@ -6,6 +6,7 @@
 mod checkpoint;
 mod fill;
 mod prune;
+mod records;
 mod span;
 
 use std::sync::Arc;
@@ -16,10 +17,11 @@ use bridle_model::RouteLimits;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub(crate) use self::checkpoint::{Checkpoint, instruction, text_of};
+pub(crate) use self::checkpoint::{Checkpoint, instruction};
 pub use self::fill::Fill;
 pub(crate) use self::fill::tokens_of;
 pub(crate) use self::prune::{Pruned, prunable};
+pub(crate) use self::records::{Outliving, text_of};
 pub(crate) use self::span::{Plan, Unread, omission};
 
 /// The source of the message that stands for what was summarised, and of what asks for it.
@@ -92,6 +94,37 @@ pub(crate) struct Sizes {
     pub(crate) request: u64,
     /// What a route takes at all.
     pub(crate) window: u64,
+}
+
+impl Sizes {
+    /// The sizes where so many tokens were refused as too many, which were fewer than the window was
+    /// thought to have: by how much nobody knows.
+    pub(crate) fn below(self, refused: u64) -> Self {
+        let part = |most: u64, eighths: u64| most.min(refused.saturating_mul(eighths) / 8);
+        Self {
+            trigger: part(self.trigger, 5),
+            tail: part(self.tail, 1),
+            headroom: part(self.headroom, 1),
+            request: part(self.request, 6),
+            window: self.window,
+        }
+    }
+
+    /// Whether there is room to work in beside so many tokens that are in every request.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(crate) fn beside(self, fixed: u64) -> Result<Self, String> {
+        if fixed.saturating_add(self.tail) < self.trigger {
+            return Ok(self);
+        }
+        let Self { window, trigger, .. } = self;
+        Err(format!(
+            "a window of {window} tokens, of which {trigger} may be used, has no room to work in beside \
+             the {fixed} of the system prompt and the tools; choose a model with a larger window, or set \
+             a smaller max_output for this one in config.toml, or fewer tools"
+        ))
+    }
 }
 
 impl CompactionConfig {

@@ -60,13 +60,13 @@ pub use notice::Notice;
 pub use plugin::{DriverConfig, DriverPlugin, Seated, SessionSeat, plugins};
 pub use policy::{CallGuard, Judgement, ModeTable, PermissionModes, PermissionPolicy};
 pub use prompt::{PromptSection, PromptVariable};
-pub use reference::{Reference, ReferenceSource};
+pub use reference::{Reference, ReferenceSource, SKILL};
 pub use replay::replay;
 pub use rules::{Effect, Rule, RuleError, Rules, RulesConfig};
 pub use schema::read_arguments;
 pub use tool::{
-    Access, Concurrency, Confinement, Grant, Observed, OfferedTools, PlannedCall, Progress,
-    SessionChange, Tool, ToolContext, ToolFailure, ToolOutcome,
+    Access, Concurrency, Confinement, Grant, Observed, OfferedTools, Outlives, PlannedCall,
+    Progress, SessionChange, Tool, ToolContext, ToolFailure, ToolOutcome,
 };
 pub use transcript::{Asked, Call, Entry, Shown, Unsent, transcript};
 pub use update::{AgentUpdate, Compaction, Meter, NoticeLevel, ToolStatus, TurnOutcome};

@@ -7,6 +7,17 @@ use bridle_session::{Content, UserMessage};
 use crate::context::ContextInput;
 use crate::tool::SessionChange;
 
+/// Before the name of a reference in the source of its message.
+pub(crate) const REFERENCE: &str = "reference: ";
+
+/// Before the name of a skill that a prompt calls, in the source of the message with its body.
+pub const SKILL: &str = "skill ";
+
+/// Whether what a message says came with a prompt, so that nobody says it again by himself.
+pub(crate) fn came_with_prompt(source: &str) -> bool {
+    [REFERENCE, SKILL].iter().any(|start| source.starts_with(start))
+}
+
 /// Looks up what the prompts of a person refer to.
 #[async_trait]
 pub trait ReferenceSource: Send + Sync + 'static {

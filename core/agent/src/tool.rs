@@ -76,9 +76,27 @@ pub trait Tool: Send + Sync + 'static {
         vec![Content::text(text)]
     }
 
+    /// What of a call that succeeded outlives a summary of the conversation, given its arguments as
+    /// the model wrote them and what the model read of its result. Pure.
+    fn outlives(&self, _arguments: &str, _read: &[Content]) -> Option<Outlives> {
+        None
+    }
+
     /// How a call looks before (or without) a successful plan: the model's arguments may be
     /// incomplete or wrong. Must not fail; falls back to the tool's name.
     fn outline(&self, arguments: &str) -> Display;
+}
+
+/// Of a call, what must not depend on how well a model summarises it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlives {
+    /// What the person answered, in their words.
+    Answer(String),
+    /// The plan that they agreed to. The newest holds.
+    Plan(String),
+    /// The name of what was loaded to be followed: the model is told that it is gone, and can load it
+    /// again.
+    Loaded(String),
 }
 
 /// A checked call, ready to be shown, judged and run once.

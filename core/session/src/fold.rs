@@ -15,7 +15,7 @@ mod usage;
 
 pub use checkpoint::Checkpoint;
 pub(crate) use context_size::estimate;
-pub use context_size::{ContextSize, estimate_data};
+pub use context_size::{ContextSize, estimate_data, estimate_prose};
 pub use inbox::Inbox;
 pub use settings::{Modes, Plan, Title, Todo};
 pub use spending::{Spending, Spent};

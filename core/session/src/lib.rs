@@ -31,7 +31,7 @@ pub use damage::{Gap, Record};
 pub use event::{DecodeError, Draft, Event, EventLine, SurfaceOp};
 pub use fold::{
     Checkpoint, ContextSize, Fold, Inbox, Modes, Plan, RouteUsage, Spending, Spent, Summary, Title,
-    Todo, TurnBoundary, UsageTotals, estimate_data,
+    Todo, TurnBoundary, UsageTotals, estimate_data, estimate_prose,
 };
 pub use fork::ForkError;
 pub use header::{Header, Parent, SystemPrompt, Terms};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Asker, Display, FormAnswer, FormQuestion, FormReply, Grant, PlannedCall, Tool,
-    ToolContext, ToolFailure, ToolKind, ToolOutcome,
+    Access, Asker, Display, FormAnswer, FormQuestion, FormReply, Grant, Outlives, PlannedCall,
+    Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
@@ -74,6 +74,12 @@ impl Tool for AskUser {
     ) -> Result<Box<dyn PlannedCall>, ToolFailure> {
         let questions = AskUserArguments::decode(arguments)?.checked()?;
         Ok(Box::new(Questions { asker: Arc::clone(&self.asker), questions }))
+    }
+
+    fn outlives(&self, _: &str, read: &[Content]) -> Option<Outlives> {
+        let [Content::Text { text }] = read else { return None };
+        let is_answer = ![DECLINED, DISMISSED, TOLD].contains(&text.as_str());
+        is_answer.then(|| Outlives::Answer(text.clone()))
     }
 
     fn outline(&self, _: &str) -> Display {

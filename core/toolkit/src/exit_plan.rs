@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, ContextInput, ContextSource, Display, Grant, Mode, PlannedCall, SessionChange, Tool,
-    ToolContext, ToolFailure, ToolKind, ToolOutcome,
+    Access, ContextInput, ContextSource, Display, Grant, Mode, Outlives, PlannedCall,
+    SessionChange, Tool, ToolContext, ToolFailure, ToolKind, ToolOutcome,
 };
 use bridle_compose::{ActivateError, Plugin, Setup};
 use bridle_model::ToolSpec;
+use bridle_session::Content;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -100,6 +101,10 @@ impl Tool for ExitPlan {
             )));
         }
         Ok(Box::new(HandedIn { plan }))
+    }
+
+    fn outlives(&self, arguments: &str, _: &[Content]) -> Option<Outlives> {
+        peek(arguments, "plan").map(Outlives::Plan)
     }
 
     fn outline(&self, arguments: &str) -> Display {

@@ -2,15 +2,17 @@
 //! it has summarised.
 //!
 //! The summary is the model's. What must not depend on how well it summarises is taken from the
-//! log: what the person said, the list of what is to be done, the goal, the files that were changed.
+//! log: what the person said ([`Records`]), the list of what is to be done, the goal, the files that were
+//! changed.
 
 use std::path::PathBuf;
 
 use bridle_session::{
-    Content, EventData, MessageId, Seq, Session, SurfaceOp, TodoStatus, UserMessage, UserSource,
+    Content, EventData, MessageId, Seq, Session, TodoStatus, UserMessage, UserSource,
 };
 
 use super::SOURCE;
+use super::records::{Outliving, Records};
 use crate::context::wrapped;
 use crate::cut::without_middle;
 
@@ -69,8 +71,10 @@ pub(crate) struct Checkpoint<'a> {
     /// Whether the model did not read all of them.
     pub(crate) omits: bool,
     pub(crate) summary: &'a str,
-    /// The most tokens of what the person said.
+    /// The most tokens of what the person said, and of a plan.
     pub(crate) words: u64,
+    /// What tools let outlive it.
+    pub(crate) outlives: Outliving<'a>,
 }
 
 impl Checkpoint<'_> {
@@ -80,14 +84,24 @@ impl Checkpoint<'_> {
             "The conversation before this was shortened. What follows is all that is left \
                         of it: first from the records, then your own notes.\n"
                 .to_owned();
+        let last = self.covers.last().copied().unwrap_or_default();
+        let records = Records::of(self.session, self.covers, last, self.outlives);
+        let plan = records.plan.filter(|_| !self.is_all_done());
+        let plan = plan.map(|plan| words_of(plan.trim(), self.room())).unwrap_or_default();
+        let loaded: String = records.loaded.iter().map(|name| format!("- {name}\n")).collect();
         for (heading, body) in [
             (
                 "What the user said so far, in their words; it holds unless they took it back",
-                self.words(),
+                self.words(&records.said),
             ),
             ("The goal", self.session.state().goal.clone().unwrap_or_default()),
+            ("The plan that the user agreed to last; it may be done or given up since", plan),
             ("The to-do list as it stands", self.open_list()),
             ("Files changed so far", self.changed_files()),
+            (
+                "Loaded before and not above any more; where you still follow it or need it, load it again",
+                loaded,
+            ),
         ] {
             if !body.is_empty() {
                 text.push_str(&format!("\n## {heading}\n{}\n", body.trim_end()));
@@ -105,20 +119,16 @@ impl Checkpoint<'_> {
         }
     }
 
-    /// What the person said and is not on the surface any more: the first, which says what all of it
-    /// is about, and of the others the newest that there is room for. Long ones lose their middle.
-    fn words(&self) -> String {
-        let said = self.said();
-        let mut room =
-            usize::try_from(self.words.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
+    /// What the person said: the first, which says what all of it is about, and of the others the newest
+    /// that there is room for. Long ones lose their middle.
+    fn words(&self, said: &[String]) -> String {
+        let mut room = self.room();
         let mut kept: Vec<Option<String>> = vec![None; said.len()];
         let first = said.len().min(1);
         for index in (0..first).chain((first..said.len()).rev()) {
             // The newest finds room, however long the first is.
             let most = if index == 0 { room / 2 } else { room }.min(LONGEST_WORDS);
-            let (Some(said), Some(kept)) = (said.get(index), kept.get_mut(index)) else { break };
-            let text = text_of(said);
-            let text = text.trim();
+            let (Some(text), Some(kept)) = (said.get(index), kept.get_mut(index)) else { break };
             if text.len() > most && most < SHORTEST_WORDS {
                 break;
             }
@@ -136,29 +146,15 @@ impl Checkpoint<'_> {
         text
     }
 
-    /// The prompts, in their order.
-    fn said(&self) -> Vec<&UserMessage> {
-        let last = self.covers.last().copied().unwrap_or_default();
-        let mut said: Vec<(Seq, &UserMessage)> = Vec::new();
-        for event in self.session.events() {
-            match (&event.data, &event.surface) {
-                (EventData::UserMessage(message), Some(SurfaceOp::Append))
-                    if event.seq <= last
-                        && message.source == UserSource::Human
-                        && says_something(message) =>
-                {
-                    said.push((event.seq, message));
-                }
-                // What a model refused does not come back by this door.
-                (EventData::UserMessage(message), Some(SurfaceOp::Replace { covers, .. }))
-                    if !is_checkpoint(message) =>
-                {
-                    said.retain(|(seq, _)| !covers.contains(seq));
-                }
-                _ => {}
-            }
-        }
-        said.into_iter().map(|(_, message)| message).collect()
+    /// How many bytes of the person's words there is room for.
+    fn room(&self) -> usize {
+        usize::try_from(self.words.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX)
+    }
+
+    /// Whether everything on the list is done: the plan behind it is an old one.
+    fn is_all_done(&self) -> bool {
+        let items = &self.session.state().todo.items;
+        !items.is_empty() && items.iter().all(|item| item.status == TodoStatus::Completed)
     }
 
     fn open_list(&self) -> String {
@@ -187,25 +183,6 @@ impl Checkpoint<'_> {
         }
         files.iter().map(|path| format!("- {}\n", path.display())).collect()
     }
-}
-
-fn is_checkpoint(message: &UserMessage) -> bool {
-    matches!(&message.source, UserSource::Context { name } if name == SOURCE)
-}
-
-/// What a message says in text.
-pub(crate) fn text_of(message: &UserMessage) -> String {
-    let texts = message.content.iter().filter_map(|part| match part {
-        Content::Text { text } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-fn says_something(message: &UserMessage) -> bool {
-    let is_text =
-        |part: &Content| matches!(part, Content::Text { text } if !text.trim().is_empty());
-    message.content.iter().any(is_text)
 }
 
 /// A text in at most about so many bytes.

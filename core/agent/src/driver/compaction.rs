@@ -9,13 +9,15 @@ mod summary;
 use std::sync::Arc;
 
 use bridle_model::{FailureCode, ModelFailure, PreparedCall, RouteLimits};
-use bridle_session::{CompactionTrigger, Message, StepNumber, UserMessage, UserSource};
+use bridle_session::{
+    CompactionTrigger, Message, StepNumber, UserMessage, UserSource, estimate_prose,
+};
 use tokio_util::sync::CancellationToken;
 
 use self::job::{Job, Shortened};
 use super::Driver;
 use super::halt::Halt;
-use crate::compaction::{CompactionConfig, Unread};
+use crate::compaction::{CompactionConfig, Unread, tokens_of};
 use crate::update::{NoticeLevel, TurnOutcome};
 
 impl Driver {
@@ -31,6 +33,7 @@ impl Driver {
         let was_full = std::mem::take(&mut self.window_was_full);
         let Some(config) = self.automatic() else { return Ok(false) };
         let Some(sizes) = config.sizes(call.limits()) else { return Ok(false) };
+        let sizes = sizes.and_then(|sizes| sizes.beside(self.fixed()));
         let sizes = sizes.map_err(|why| unfit(call, &why))?;
         if was_full {
             let full = ModelFailure::new(FailureCode::ContextOverflow, "The window is full.");
@@ -42,7 +45,7 @@ impl Driver {
         if size <= sizes.trigger || new > sizes.window {
             return Ok(false);
         }
-        let job = Job::new(CompactionTrigger::Pressure, step, sizes);
+        let job = Job::before(size, step, sizes);
         // What could not be shortened may still fit.
         Ok(matches!(self.shorten(job, token).await?, Shortened::Yes))
     }
@@ -74,7 +77,8 @@ impl Driver {
             );
             return Err(ModelFailure { message, ..failure.clone() }.into());
         }
-        let job = || Job::new(CompactionTrigger::Overflow, step, sizes);
+        let refused = self.recorder.session().state().context_size.tokens();
+        let job = || Job::new(CompactionTrigger::Overflow, step, sizes.below(refused));
         let why = match self.shorten(job(), token).await? {
             Shortened::Yes => return Ok(true),
             _ if self.prune_all(&job()).await? => return Ok(true),
@@ -91,6 +95,12 @@ impl Driver {
             failure.message
         );
         Err(ModelFailure { message, ..failure.clone() }.into())
+    }
+
+    /// The size of what is in every request: the system prompt and the tools.
+    fn fixed(&self) -> u64 {
+        let system = estimate_prose(self.assembly.system_prompt.len());
+        self.corrected(system.saturating_add(tokens_of(&self.assembly.specs)))
     }
 
     /// Whether something of the conversation can go on the route that answered last.
@@ -132,6 +142,7 @@ impl Driver {
         let call = self.resolve(step, 1, token).await?;
         let sizes =
             config.sizes(call.limits()).ok_or_else(|| unfit(&call, "its window is not known"))?;
+        let sizes = sizes.and_then(|sizes| sizes.beside(self.fixed()));
         let mut sizes = sizes.map_err(|why| unfit(&call, &why))?;
         // Somebody who asks early wants it shorter than it is, not than it may become.
         let used = self.recorder.session().state().context_size.tokens();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Driver;
 use super::halt::Halt;
 use crate::context::ContextInput;
-use crate::reference::{Reference, ReferenceSource};
+use crate::reference::{REFERENCE, Reference, ReferenceSource};
 use crate::tool::{Observed, SessionChange};
 use crate::update::NoticeLevel;
 
@@ -47,7 +47,7 @@ impl Driver {
                     prompts.push(UserMessage {
                         id: MessageId::new(format!("reference-{}-{step}-{number}", self.turn)),
                         content,
-                        source: UserSource::Context { name: format!("reference: {name}") },
+                        source: UserSource::Context { name: format!("{REFERENCE}{name}") },
                     });
                     changes.extend(known);
                     if let Some(title) = notice {

@@ -132,6 +132,11 @@ pub fn estimate_data(bytes: usize) -> u64 {
     data(bytes)
 }
 
+/// About how many tokens so many bytes of prose are.
+pub fn estimate_prose(bytes: usize) -> u64 {
+    prose(bytes)
+}
+
 fn prose(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(10).saturating_mul(PROSE_MARGIN) / (PROSE * 100)
 }

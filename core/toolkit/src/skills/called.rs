@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bridle_agent::{PreStep, StepDecision, StepInput};
+use bridle_agent::{PreStep, SKILL, StepDecision, StepInput};
 use bridle_compose::{Around, Next};
 use bridle_session::{Content, MessageId, UserMessage, UserSource};
 
@@ -32,7 +32,7 @@ impl Around<PreStep> for Called {
                 messages.push(UserMessage {
                     id: MessageId::new(id),
                     content: vec![Content::text(self.text(skill.clone()).await)],
-                    source: UserSource::Context { name: format!("skill {}", skill.name) },
+                    source: UserSource::Context { name: format!("{SKILL}{}", skill.name) },
                 });
             }
             messages.push(message);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bridle_agent::{
-    Access, Concurrency, Display, Grant, PlannedCall, Tool, ToolContext, ToolFailure, ToolKind,
-    ToolOutcome,
+    Access, Concurrency, Display, Grant, Outlives, PlannedCall, SKILL, Tool, ToolContext,
+    ToolFailure, ToolKind, ToolOutcome,
 };
 use bridle_model::ToolSpec;
 use bridle_session::Content;
@@ -72,6 +72,11 @@ impl Tool for SkillTool {
         let arguments = SkillArguments::decode(arguments)?;
         let skills = Arc::clone(&self.skills);
         blocking(move || Ok(Box::new(plan(skills, arguments)?) as Box<dyn PlannedCall>)).await
+    }
+
+    fn outlives(&self, arguments: &str, _: &[Content]) -> Option<Outlives> {
+        let name = peek(arguments, "name").filter(|name| !name.is_empty())?;
+        Some(Outlives::Loaded(format!("{SKILL}{}", name.trim_start_matches('/'))))
     }
 
     fn outline(&self, arguments: &str) -> Display {

@@ -5,6 +5,8 @@
 //! one more message, so that it reads the provider's cache. Where leaving out parts of old results is
 //! enough, no model is asked. What fails leaves the surface as it was. Design: compaction.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bridle_model::{FailureCode, ModelFailure};
@@ -16,13 +18,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::summary::useless;
 use crate::compaction::{
-    Checkpoint, Plan, Pruned, Sizes, Unread, instruction, omission, prunable, text_of,
+    Checkpoint, Outliving, Plan, Pruned, Sizes, Unread, instruction, omission, prunable, text_of,
 };
 use crate::context::ContextSource;
 use crate::driver::Driver;
 use crate::driver::contexts::is_of;
 use crate::driver::fill::uncorrected;
 use crate::driver::halt::Halt;
+use crate::tool::Tool;
 use crate::update::{AgentUpdate, Compaction, Meter};
 
 /// How often a summary is asked for in a turn before it is given up.
@@ -55,6 +58,10 @@ pub(in crate::driver) struct Job<'a> {
     focus: Option<&'a str>,
     step: StepNumber,
     sizes: Sizes,
+    /// By how much the next request is too long for the window; 0 where it is not, as far as is known.
+    excess: u64,
+    /// How often it was tried.
+    tries: u32,
     /// What was wrong with the last try, and whether it was that the request was too long.
     again: Option<String>,
     is_too_long: bool,
@@ -62,7 +69,14 @@ pub(in crate::driver) struct Job<'a> {
 
 impl<'a> Job<'a> {
     pub(super) fn new(trigger: CompactionTrigger, step: StepNumber, sizes: Sizes) -> Self {
-        Self { trigger, focus: None, step, sizes, again: None, is_too_long: false }
+        let (focus, again) = (None, None);
+        Self { trigger, focus, step, sizes, excess: 0, tries: 0, again, is_too_long: false }
+    }
+
+    /// Before a request of so many tokens.
+    pub(super) fn before(size: u64, step: StepNumber, sizes: Sizes) -> Self {
+        let excess = size.saturating_sub(sizes.request);
+        Self { excess, ..Self::new(CompactionTrigger::Pressure, step, sizes) }
     }
 
     /// The same, of which the person wants the summary to dwell on something.
@@ -74,8 +88,17 @@ impl<'a> Job<'a> {
 /// What one try came to.
 enum Tried {
     Done,
-    /// It failed. How long to wait before another try; `None` where none makes sense.
-    Failed(ModelFailure, Option<Duration>),
+    Failed(ModelFailure, Again),
+}
+
+/// Whether what failed is worth another try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Again {
+    /// As something was wrong with the summary or its request, which the next is told of.
+    Better,
+    /// After a while.
+    Later(Duration),
+    Never,
 }
 
 impl Driver {
@@ -85,36 +108,45 @@ impl Driver {
         token: &CancellationToken,
     ) -> Result<Shortened, Halt> {
         let is_asked = job.trigger == CompactionTrigger::Person;
-        let mut tries = if is_asked { 0 } else { self.failed_summaries };
+        job.tries = if is_asked { 0 } else { self.failed_summaries };
         let mut last = ModelFailure::new(
             FailureCode::ContextOverflow,
             format!("summaries have failed {TRIES} times in this turn"),
         );
-        while tries < TRIES {
+        let mut again = Again::Later(Duration::ZERO);
+        // Who has asked for it waits for a provider as they would for an answer.
+        while job.tries < TRIES || (is_asked && matches!(again, Again::Later(_))) {
             let Some(plan) = self.worthwhile(&job) else { return Ok(Shortened::Nothing) };
+            job.tries = job.tries.saturating_add(1);
             match self.try_once(&job, plan, token).await? {
                 Tried::Done => {
                     (self.failed_summaries, self.useless_at) = (0, 0);
                     return Ok(Shortened::Yes);
                 }
                 // There are fewer each time.
-                Tried::Failed(failure, _) if self.give_up_images(&failure).await? => {}
-                Tried::Failed(failure, wait) => {
-                    tries = if wait.is_some() { tries.saturating_add(1) } else { TRIES };
-                    if !is_asked {
-                        self.failed_summaries = tries;
+                Tried::Failed(failure, _) if self.give_up_images(&failure).await? => {
+                    job.tries = job.tries.saturating_sub(1);
+                }
+                Tried::Failed(failure, next) => {
+                    if next == Again::Never {
+                        job.tries = TRIES;
                     }
-                    if let Some(wait) = wait.filter(|wait| !wait.is_zero() && tries < TRIES) {
-                        let wait = self.clock.sleep(wait);
-                        self.unless_cancelled(wait, token).await?;
+                    if !is_asked {
+                        self.failed_summaries = job.tries;
                     }
                     job.again = Some(failure.message.clone());
                     job.is_too_long = failure.code == FailureCode::ContextOverflow;
-                    last = failure;
+                    (last, again) = (failure, next);
+                    if let Again::Later(wait) = next
+                        && (is_asked || job.tries < TRIES)
+                    {
+                        let wait = self.clock.sleep(wait);
+                        self.unless_cancelled(wait, token).await?;
+                    }
                 }
             }
         }
-        if last.code == FailureCode::MalformedResponse {
+        if !matches!(again, Again::Later(_)) {
             self.useless_at = self.recorder.session().state().context_size.tokens();
         }
         Ok(Shortened::No(last))
@@ -129,7 +161,11 @@ impl Driver {
         let least = job.sizes.trigger.saturating_mul(SUBSTANTIAL) / 100;
         let size = self.recorder.session().state().context_size.tokens();
         let is_new = self.useless_at == 0 || size >= self.useless_at.saturating_add(least);
-        (is_new && plan.gain() >= uncorrected(least, self.percent())).then_some(plan)
+        // Anything is enough with which it fits, with the summary, into a window that it is too long for.
+        let most =
+            if job.excess > 0 { job.excess.saturating_add(job.sizes.headroom) } else { least };
+        let is_enough = plan.gain() >= uncorrected(least.min(most), self.percent());
+        (is_new && is_enough).then_some(plan)
     }
 
     fn cut(&self, job: &Job<'_>) -> Option<Plan> {
@@ -183,11 +219,14 @@ impl Driver {
         }
         let message = failure.message.clone();
         self.end_compaction(CompactionOutcome::Failed { message }, usage, None).await?;
-        let wait = match failure.code {
-            FailureCode::ContextOverflow | FailureCode::MalformedResponse => Some(Duration::ZERO),
-            _ => retry.delay(1, &failure, fastrand::f64()),
+        let again = match failure.code {
+            FailureCode::ContextOverflow | FailureCode::MalformedResponse => Again::Better,
+            _ => {
+                let delay = retry.delay(job.tries, &failure, fastrand::f64());
+                delay.map_or(Again::Never, Again::Later)
+            }
         };
-        Ok(Tried::Failed(failure, wait))
+        Ok(Tried::Failed(failure, again))
     }
 
     /// What a request for a summary leaves out, and whether that is then in no summary: nothing, as
@@ -197,9 +236,11 @@ impl Driver {
         let session = self.recorder.session();
         let size = session.state().context_size.tokens();
         // Where it was found too long, the provider counts otherwise than was thought.
-        let room = match job.is_too_long || job.trigger == CompactionTrigger::Overflow {
-            true => (job.sizes.trigger / 2).min(size / 2),
-            false => job.sizes.request,
+        let halvings =
+            u32::from(job.is_too_long) + u32::from(job.trigger == CompactionTrigger::Overflow);
+        let room = match halvings {
+            0 => job.sizes.request,
+            _ => job.sizes.trigger.min(size) >> halvings,
         };
         if size <= room {
             return None;
@@ -222,14 +263,11 @@ impl Driver {
         omits: bool,
         usage: Option<Usage>,
     ) -> Result<Result<(), &'static str>, Halt> {
-        let session = self.recorder.session();
         // Nothing but this may change the surface meanwhile; what was summarised must be what goes.
         if self.cut(job).is_none_or(|now| now.covers != plan.covers) {
             return Ok(Err("the conversation has changed meanwhile"));
         }
-        let words = job.sizes.tail / 2;
-        let checkpoint = Checkpoint { session, covers: &plan.covers, omits, summary, words };
-        let message = checkpoint.message(MessageId::new(format!("checkpoint-{}", session.len())));
+        let message = self.checkpoint(job, plan, summary, omits);
         let size = Message::User(&message).tokens();
         let read = text_of(&message);
         if size.saturating_mul(100) > plan.gain().saturating_mul(WORTHWHILE) {
@@ -244,6 +282,16 @@ impl Driver {
         let outcome = CompactionOutcome::Compacted { tokens };
         self.end_compaction(outcome, usage, Some(read)).await?;
         Ok(Ok(()))
+    }
+
+    /// What takes the place of what goes.
+    fn checkpoint(&self, job: &Job<'_>, plan: &Plan, summary: &str, omits: bool) -> UserMessage {
+        let tools: BTreeMap<_, _> = self.scope.all::<dyn Tool>().into_iter().map(named).collect();
+        let outlives: Outliving<'_> =
+            &|tool, arguments, read| tools.get(tool)?.outlives(arguments, read);
+        let (session, covers, words) = (self.recorder.session(), &plan.covers, job.sizes.tail / 2);
+        let checkpoint = Checkpoint { session, covers, omits, summary, words, outlives };
+        checkpoint.message(MessageId::new(format!("checkpoint-{}", session.len())))
     }
 
     /// Leaves out the middle of large results, so that `left` tokens remain.
@@ -305,6 +353,10 @@ impl Driver {
         self.tell_fill().await;
         Ok(())
     }
+}
+
+fn named(tool: Arc<dyn Tool>) -> (String, Arc<dyn Tool>) {
+    (tool.spec().name.clone(), tool)
 }
 
 /// How a compaction ends that was stopped on its way.

@@ -75,15 +75,16 @@ fn text_of(answer: &Assembled) -> Result<String, &'static str> {
     if answer.stop == Some(StopReason::Refusal) {
         return Err("the model refused to write it");
     }
+    // What is said before a call is no summary, but what is about to be looked at.
+    if answer.blocks.iter().any(|timed| matches!(timed.block, Block::ToolCall { .. })) {
+        return Err("tools were called in its place");
+    }
     let texts = answer.blocks.iter().filter_map(|timed| match &timed.block {
         Block::Text { text } => Some(text.trim()),
         _ => None,
     });
     let text = texts.collect::<Vec<_>>().join("\n\n");
     match text.trim() {
-        "" if answer.blocks.iter().any(|timed| matches!(timed.block, Block::ToolCall { .. })) => {
-            Err("tools were called in its place")
-        }
         "" => Err("it was empty"),
         text => Ok(text.to_owned()),
     }

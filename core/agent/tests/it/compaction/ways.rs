@@ -77,6 +77,54 @@ async fn summaries_that_are_cut_off() {
     goes_on_whole(rig, 2, "cut off").await;
 }
 
+/// What is said before a call is no summary, but what is about to be looked at.
+#[tokio::test]
+async fn summaries_that_go_on_to_a_call() {
+    let rig = nearly_full().await;
+    for _ in 0..2 {
+        let mut plays = text_block(0, "Let me look at the file first.");
+        plays.extend(calls(&[("c1", "look", "{}")]).into_iter().skip(1).map(|play| match play {
+            Play::Chunk(Chunk::BlockStart { kind, .. }) => {
+                Play::Chunk(Chunk::BlockStart { index: 1, kind })
+            }
+            Play::Chunk(Chunk::BlockEnd { block, .. }) => {
+                Play::Chunk(Chunk::BlockEnd { index: 1, block })
+            }
+            play => play,
+        }));
+        rig.model.push(plays);
+    }
+    goes_on_whole(rig, 2, "tools were called in its place").await;
+}
+
+/// A person who asks for it waits for a provider that is overloaded as they would for an answer.
+#[tokio::test]
+async fn a_provider_that_is_overloaded_for_a_while_when_a_person_asks() {
+    let mut rig = nearly_full().await;
+    for _ in 0..2 {
+        rig.model.push(vec![Play::Fail(failure(FailureCode::Overloaded))]);
+    }
+    rig.model.push(answer(800, "Notes."));
+    rig.agent.compact(MessageId::new("c"), String::new()).unwrap();
+    let (lines, outcome) = rig.until_end("c").await;
+    assert_eq!(outcome, TurnOutcome::EndTurn, "{lines:?}");
+    assert_eq!(ends(&rig.log().await), ["failed", "failed", "compacted"]);
+}
+
+/// A request for a summary that its provider refuses is as large as the conversation: it is not sent
+/// again with every prompt.
+#[tokio::test]
+async fn summaries_that_a_provider_refuses_are_not_asked_for_with_each_prompt() {
+    let mut rig = nearly_full().await;
+    rig.model.push(vec![Play::Fail(failure(FailureCode::InvalidRequest))]);
+    for number in 0..3 {
+        rig.model.push(answer(790, "Done."));
+        let (lines, outcome) = rig.run(&format!("more {number}")).await;
+        assert_eq!(outcome, TurnOutcome::EndTurn, "{lines:?}");
+    }
+    assert_eq!(ends(&rig.log().await), ["failed"]);
+}
+
 #[tokio::test]
 async fn an_adapter_that_panics() {
     let rig = nearly_full().await;
