@@ -121,7 +121,7 @@ impl Sizes {
         let Self { window, trigger, .. } = self;
         Err(format!(
             "a window of {window} tokens, of which {trigger} may be used, has no room to work in beside \
-             the {fixed} of the system prompt and the tools; choose a model with a larger window, or set \
+             the system prompt and the tools (about {fixed}); choose a model with a larger window, or set \
              a smaller max_output for this one in config.toml, or fewer tools"
         ))
     }

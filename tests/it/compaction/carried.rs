@@ -122,7 +122,7 @@ async fn a_window_that_the_tools_alone_fill_is_refused_at_the_first_request() {
     let (mut client, session) = Client::in_session(&scene.place, &launch(&scene)).await;
     let error = client.prompt(&session, "hello").await.error();
     let message = error["message"].as_str().unwrap();
-    assert!(message.contains("no room to work in beside the"), "{message}");
+    assert!(message.contains("no room to work in beside the system prompt"), "{message}");
     assert!(message.contains("choose a model with a larger window"), "{message}");
     assert!(scene.requests().is_empty());
     client.finish(&scene.place).await;

@@ -97,10 +97,12 @@ impl Driver {
         Err(ModelFailure { message, ..failure.clone() }.into())
     }
 
-    /// The size of what is in every request: the system prompt and the tools.
+    /// The least that what is in every request may be: the system prompt and the tools, whose
+    /// definitions are up to a third smaller than their estimate.
     fn fixed(&self) -> u64 {
         let system = estimate_prose(self.assembly.system_prompt.len());
-        self.corrected(system.saturating_add(tokens_of(&self.assembly.specs)))
+        let all = system.saturating_add(tokens_of(&self.assembly.specs));
+        self.corrected(all.saturating_mul(2) / 3)
     }
 
     /// Whether something of the conversation can go on the route that answered last.
