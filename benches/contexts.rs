@@ -31,6 +31,7 @@ pub(crate) fn run(quick: bool) {
                 step: StepNumber(1),
                 mode: Mode::Ask,
                 observed: observed(&base, touched),
+                told: Arc::default(),
             };
             let rows = ["environment", "instructions"].map(Row::new);
             let what = format!("discovery in 40,000 files, {what} touched");
@@ -41,6 +42,7 @@ pub(crate) fn run(quick: bool) {
             step: StepNumber(1),
             mode: Mode::Ask,
             observed: Observed::default(),
+            told: Arc::default(),
         };
         for (what, count) in [("no skill", 0), ("200 skills of 20 KB", 200)] {
             plant_skills(&base, count);

@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
 use bridle_agent::{Fill, Meter};
 use bridle_model::Effort;
 use bridle_session::Content;
-use bridle_toolkit::{Listing, Rank, Skill};
+use bridle_toolkit::{Listing, Rank, Skill, first_text};
 
 use super::options::Chosen;
 use crate::{tally, text};
@@ -54,10 +54,7 @@ impl LocalCommand {
 
     /// The command that a prompt consists of: the first word of its first text.
     pub(super) fn parse(prompt: &[Content]) -> Option<Self> {
-        let Some(Content::Text { text }) = prompt.first() else {
-            return None;
-        };
-        Self::named(text.split_whitespace().next()?.strip_prefix('/')?)
+        Self::named(first_text(prompt)?.split_whitespace().next()?.strip_prefix('/')?)
     }
 
     fn named(name: &str) -> Option<Self> {
@@ -76,8 +73,7 @@ const COMPACT: &str =
 
 /// Of a prompt that is `/compact`, what the summary is to dwell on; empty for nothing in particular.
 pub(super) fn compact(prompt: &[Content]) -> Option<String> {
-    let Some(Content::Text { text }) = prompt.first() else { return None };
-    let focus = text.trim().strip_prefix("/compact")?;
+    let focus = first_text(prompt)?.trim().strip_prefix("/compact")?;
     (focus.is_empty() || focus.starts_with(char::is_whitespace)).then(|| focus.trim().to_owned())
 }
 
@@ -189,6 +185,17 @@ fn context(meter: &Meter) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Clients put what is attached before the text as well as behind it.
+    #[test]
+    fn what_is_attached_may_stand_before_a_command() {
+        let uri = "file:///q.txt".to_owned();
+        let attached = Content::Resource { uri, mime_type: None, text: "/help".to_owned() };
+        let prompt = |text: &str| [attached.clone(), Content::text(text), Content::text("/help")];
+        assert_eq!(compact(&prompt("/compact the parser")).as_deref(), Some("the parser"));
+        assert_eq!(LocalCommand::parse(&prompt("/status")), Some(LocalCommand::Status));
+        assert_eq!(LocalCommand::parse(&prompt("go on")), None);
+    }
 
     #[test]
     fn compact_has_a_focus_or_none() {

@@ -1,5 +1,8 @@
 //! Where context that nobody typed comes from: AGENTS.md, the environment, the mode.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bridle_model::{attribute, unclosing};
 use bridle_session::{StepNumber, TurnNumber};
@@ -60,6 +63,9 @@ pub struct ContextInput {
     pub mode: Mode,
     /// The files that the model has seen, and the hash of what each one held then.
     pub observed: Observed,
+    /// What the model still has of what the sources said last, by the names of the log. What a source
+    /// does not know yet it says as it said it there: to be unknown is no change.
+    pub told: Arc<BTreeMap<String, String>>,
 }
 
 /// A text of Bridle's in a tag that names its source, so that a model can tell it from what the user

@@ -272,7 +272,7 @@ impl PlannedRead {
             notes.push(format!("Encoded as {encoding}; `edit` and `write` keep that."));
         }
         if lines.lossy {
-            notes.push("Some bytes are not UTF-8 and are shown as U+FFFD.".to_owned());
+            notes.push(NOT_UTF_8.to_owned());
         }
         notes
     }
@@ -285,6 +285,9 @@ impl PlannedRead {
         format!("{shown} has {total} lines; line {} is beyond its end.", self.first)
     }
 }
+
+/// The note to a text in which marks stand for bytes.
+pub(crate) const NOT_UTF_8: &str = "Some bytes are not UTF-8 and are shown as U+FFFD.";
 
 fn cannot(target: &Target, why: &impl std::fmt::Display) -> ToolFailure {
     ToolFailure::failed(format!("{} cannot be read: {why}.", target.shown))

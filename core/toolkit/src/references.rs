@@ -109,12 +109,10 @@ impl Lookup {
             Mention::Path(places) => {
                 let found = places.iter().find_map(|place| Some((place, self.real(place)?)));
                 let (place, thing) = match found {
-                    Some((place, Placement::Inside(real))) => {
+                    Some((place, Some(Placement::Inside(real)))) if place.rest.is_none() => {
                         (place, Thing::Lines(real, place.lines))
                     }
-                    Some((place, Placement::Outside(_))) => {
-                        (place, Thing::Unread(place.name.clone()))
-                    }
+                    Some((place, _)) => (place, Thing::Unread(place.name.clone())),
                     // What only a shell finds is no word either. The last reading is the shortest.
                     None => {
                         let place = places.iter().rfind(|place| place.path.starts_with("~/"))?;
@@ -123,7 +121,11 @@ impl Lookup {
                 };
                 self.told_once(thing, &place.name, |this| this.place(place))
             }
-            Mention::Session(_) | Mention::LastSession => match self.which_session(mention)? {
+            Mention::NoSession(name, why) => {
+                let why = (*why).to_owned();
+                self.told_once(Thing::Unread(name.clone()), name, |_| Err(why))
+            }
+            Mention::Session(_) | Mention::LastSession => match self.which_session(mention) {
                 Ok(id) => {
                     let name = format!("@session:{id}");
                     self.told_once(Thing::Session(id.clone()), &name, |this| this.session(&id))
@@ -135,42 +137,45 @@ impl Lookup {
         }
     }
 
-    /// Where a place really is, if something is there.
-    fn real(&self, place: &Place) -> Option<Placement> {
-        let placement = self.world.roots.resolve(&place.path).ok()?;
-        fs_err::symlink_metadata(placement.path()).ok()?;
+    /// Where a place really is, if something is there; a link that leads nowhere is there, too.
+    fn real(&self, place: &Place) -> Option<Option<Placement>> {
+        let placement = self.world.roots.resolve(&place.path).ok();
+        let placement = placement.filter(|it| fs_err::symlink_metadata(it.path()).is_ok());
+        if placement.is_none() {
+            fs_err::symlink_metadata(self.world.roots.cwd().join(&place.path)).ok()?;
+        }
         Some(placement)
     }
 
-    /// The session that is meant, or how it was named and why there is none; `None` for a word.
-    fn which_session(&self, mention: &Mention) -> Option<Result<SessionId, (String, String)>> {
+    /// The session that is meant, or how it was named and why there is none.
+    fn which_session(&self, mention: &Mention) -> Result<SessionId, (String, String)> {
         let beginning = match mention {
             Mention::Session(beginning) => beginning.as_str(),
-            Mention::Path(_) | Mention::LastSession => "",
+            Mention::Path(_) | Mention::LastSession | Mention::NoSession(..) => "",
         };
         if let Some(whole) = SessionId::parse(beginning) {
-            return Some(Ok(whole));
+            return Ok(whole);
         }
         let name = if beginning.is_empty() { "last" } else { beginning };
         let name = format!("@session:{name}");
         // The newest first. This one may not be among them yet.
         let listed = match self.store.list() {
             Ok(listing) => listing.sessions.into_iter().map(|row| row.header.id.clone()),
-            Err(error) => return Some(Err((name, error.to_string()))),
+            Err(error) => return Err((name, error.to_string())),
         };
         let mut others: Vec<_> =
             listed.filter(|id| *id != self.own && id.as_str().starts_with(beginning)).collect();
         if beginning.is_empty() {
             let newest = others.into_iter().next();
-            return Some(newest.ok_or_else(|| (name, "there is no other session".to_owned())));
+            return newest.ok_or_else(|| (name, "there is no other session".to_owned()));
         }
         others.extend(self.own.as_str().starts_with(beginning).then(|| self.own.clone()));
         match others.as_slice() {
-            [] => None,
-            [id] => Some(Ok(id.clone())),
+            [] => Err((name, "no session has an id that begins so".to_owned())),
+            [id] => Ok(id.clone()),
             several => {
                 let why = format!("{} sessions begin so; write more of the id", several.len());
-                Some(Err((name, why)))
+                Err((name, why))
             }
         }
     }
@@ -208,8 +213,19 @@ impl Lookup {
     }
 
     fn place(&self, place: &Place) -> Result<Found, String> {
+        if let Some(rest) = &place.rest {
+            return Err(format!(
+                "`{rest}` says no lines of {}; `:10`, `:10-40` and `#L10-L40` do",
+                place.path
+            ));
+        }
         let real = match self.world.roots.resolve(&place.path) {
-            Ok(Placement::Inside(real)) => real,
+            Ok(Placement::Inside(real)) => match fs_err::symlink_metadata(&real) {
+                Ok(_) => real,
+                Err(_) => {
+                    return Err("nothing is there; it may be a link to what is gone".to_owned());
+                }
+            },
             Ok(Placement::Outside(real)) => {
                 let why = why_outside(&self.world.roots, &real);
                 let tool = if real.is_dir() { "list" } else { "read" };

@@ -192,3 +192,15 @@ async fn the_sandbox_once_it_is_known() {
     assert_eq!(request.matches("Sandbox of commands: ").count(), 1);
     stage.end().await;
 }
+
+/// What another process does not know yet has not changed, so nothing is told again.
+#[tokio::test]
+async fn nothing_again_after_a_resume() {
+    let mut stage = Stage::in_repository().await.resumed().await;
+    for prompt in ["first", "second"] {
+        stage.prompt(prompt).await;
+        let sent = stage.sent();
+        assert_eq!(sent, format!("assistant:\n    Fine.\nuser:\n    {prompt}\n"));
+    }
+    stage.end().await;
+}

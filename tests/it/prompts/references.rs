@@ -195,6 +195,8 @@ async fn another_session_that_a_prompt_refers_to() {
             > Read f
             > Agent:
             > Fine.
+        user context @session:00000000
+            [@session:00000000 was not read: no session has an id that begins so.]
         user:
             as in @session:ID, and @session:00000000
     "#]].assert_eq(&sent);
@@ -306,6 +308,8 @@ async fn sessions_by_the_beginning_of_their_id() {
             > Fine.
         user context @session:OWN
             [@session:OWN was not read: it is this session.]
+        user context @session:0123abcd
+            [@session:0123abcd was not read: no session has an id that begins so.]
         user:
             @session:last, @session:FIRS @session:OWN @session:0123abcd
     "#]].assert_eq(&sent);
@@ -394,4 +398,41 @@ async fn references_beyond_the_limits() {
     assert!(sent.len() < 300 * 1024, "{}", sent.len());
     let told = stage.end().await;
     assert_eq!(told.matches(" was not read: ").count(), 4, "{told}");
+}
+
+/// What plainly means something and gets nothing is said, to the model and to the person.
+#[tokio::test]
+async fn references_that_cannot_be_followed() {
+    let mut stage = Stage::new(&[("a.txt", "one\ntwo\n")]).await;
+    symlink("nowhere", stage.scene.place.workspace().join("dangling")).unwrap();
+    symlink("loop", stage.scene.place.workspace().join("loop")).unwrap();
+    let text =
+        "@a.txt:2-1 @dangling @loop @session:zzzzzzzz “@a.txt:2” @a.txt:1！ @someone @someone:3";
+    stage.prompt(text).await;
+    stage.check(expect![[r#"
+        model claude-sonnet-5-5
+        tools (those of the program)
+        system (that of the program)
+        user context environment
+            Working directory: /ws
+            Git repository: no
+            Permission mode: ask
+        user context skills (those of the program)
+        user context @a.txt:2-1
+            [@a.txt:2-1 was not read: `:2-1` says no lines of a.txt; `:10`, `:10-40` and `#L10-L40` do.]
+        user context @dangling
+            [@dangling was not read: nothing is there; it may be a link to what is gone.]
+        user context @loop
+            [@loop was not read: /ws/loop: too many links.]
+        user context @session:zzzzzzzz
+            [@session:zzzzzzzz was not read: no id of a session is written so.]
+        user context @a.txt:2
+                 2	two
+        user context @a.txt:1
+                 1	one
+        user:
+            @a.txt:2-1 @dangling @loop @session:zzzzzzzz “@a.txt:2” @a.txt:1！ @someone @someone:3
+    "#]]);
+    let told = stage.end().await;
+    assert_eq!(told.matches("was not read: ").count(), 4, "{told}");
 }

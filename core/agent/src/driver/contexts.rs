@@ -44,14 +44,12 @@ impl Driver {
         let answers = self.unless_cancelled(asked, token).await?;
         let mut messages = Vec::new();
         let mut notices = Vec::new();
-        let surface = self.recorder.session().projection();
-        let told = told_last(&surface);
         for (source, answer) in sources.iter().zip(answers) {
             let Some(parts) = answer else {
                 notices.push(format!("The context \"{}\" could not be read", source.name()));
                 continue;
             };
-            for News { name, text, notice } in news(source.name(), parts, &told) {
+            for News { name, text, notice } in news(source.name(), parts, &now.told) {
                 messages.push(UserMessage {
                     id: MessageId::new(format!("context-{}-{}-{name}", now.turn, now.step)),
                     content: vec![Content::text(text)],
@@ -84,7 +82,7 @@ pub(super) fn is_of(name: &str, source: &str) -> bool {
 }
 
 /// What a source says otherwise than it was told: first what does not hold any more.
-fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<&str, &str>) -> Vec<News> {
+fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<String, String>) -> Vec<News> {
     let logged = |part: &ContextPart| match part.name.as_str() {
         "" => source.to_owned(),
         name => format!("{source}{OF_A_PART}{name}"),
@@ -94,14 +92,11 @@ fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<&str, &str>) -> V
     let gone = own.filter(|(name, text)| {
         **text != withdrawn(name) && !parts.iter().any(|(now, _)| now == *name)
     });
-    let gone = gone.map(|(name, _)| News {
-        name: (*name).to_owned(),
-        text: withdrawn(name),
-        notice: None,
-    });
+    let gone =
+        gone.map(|(name, _)| News { name: name.clone(), text: withdrawn(name), notice: None });
     let mut news: Vec<_> = gone.collect();
     for (name, ContextPart { text, notice, .. }) in parts {
-        if told.get(name.as_str()) != Some(&text.as_str()) {
+        if told.get(&name) != Some(&text) {
             news.push(News { name, text, notice });
         }
     }
@@ -109,11 +104,11 @@ fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<&str, &str>) -> V
 }
 
 /// What each source said last of what the model reads.
-fn told_last(surface: &Projection) -> BTreeMap<&str, &str> {
+pub(super) fn told_last(surface: &Projection) -> BTreeMap<String, String> {
     let said = surface.messages().filter_map(|message| match message {
         Message::User(message) => match (&message.source, message.content.as_slice()) {
             (UserSource::Context { name }, [Content::Text { text }]) => {
-                Some((name.as_str(), text.as_str()))
+                Some((name.clone(), text.clone()))
             }
             _ => None,
         },

@@ -11,6 +11,7 @@ use futures::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::Driver;
+use super::contexts::told_last;
 use super::halt::Halt;
 use crate::context::ContextInput;
 use crate::reference::{REFERENCE, Reference, ReferenceSource};
@@ -66,7 +67,8 @@ impl Driver {
 
     pub(super) fn context_input(&self, step: StepNumber) -> ContextInput {
         let observed = Arc::clone(&self.recorder.session().state().observed);
-        ContextInput { turn: self.turn, step, mode: self.mode, observed }
+        let told = Arc::new(told_last(&self.recorder.session().projection()));
+        ContextInput { turn: self.turn, step, mode: self.mode, observed, told }
     }
 
     async fn references(

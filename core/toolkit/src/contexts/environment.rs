@@ -22,7 +22,7 @@ use super::{add, wrap};
 use crate::file_tool::FileWorld;
 use crate::target::one_line;
 use git::Head;
-use status::{Status, Statuses};
+use status::{Answer, Status, Statuses};
 
 /// Tells where the session works.
 #[derive(Clone)]
@@ -38,25 +38,24 @@ impl Environment {
         Self { world, clock, git }
     }
 
-    fn text(&self, mode: Mode) -> String {
+    /// What is not known yet is as `told`, the last of these texts that the model has.
+    fn text(&self, mode: Mode, told: Option<&str>) -> String {
         let roots = &self.world.roots;
         let mut text = format!("Working directory: {}\n", path_text(roots.cwd()));
         for root in roots.all().skip(1) {
             text.push_str(&format!("Further workspace folder: {}\n", path_text(root)));
         }
-        text.push_str(&format!("Git repository: {}\n", self.repository()));
+        text.push_str(&format!("{REPOSITORY}{}\n", self.repository(told)));
         text.push_str(&format!("Permission mode: {}\n", mode.id()));
         let tier = self.git.as_ref().and_then(|git| git.processes().known_tier());
-        text.push_str(&match tier {
-            Some(Tier::Full) => {
-                format!("Sandbox of commands: full{}\n", self.masked(mode, "see nothing of"))
-            }
-            Some(Tier::Landlock) => {
-                format!("Sandbox of commands: partial{}\n", self.masked(mode, "may not read"))
-            }
-            Some(Tier::None) => "Sandbox of commands: none\n".to_owned(),
-            None => String::new(),
-        });
+        if let Some(tier) = tier.or_else(|| told.and_then(told_tier)) {
+            let masked = match tier {
+                Tier::Full => self.masked(mode, "see nothing of"),
+                Tier::Landlock => self.masked(mode, "may not read"),
+                Tier::None => String::new(),
+            };
+            text.push_str(&format!("{SANDBOX}{}{masked}\n", tier_word(tier)));
+        }
         text.push_str(&format!("Platform: {} {}\n", std::env::consts::OS, std::env::consts::ARCH));
         if let Ok(now) = jiff::Timestamp::try_from(self.clock.now()) {
             text.push_str(&format!("Date (UTC): {}\n", now.strftime("%F")));
@@ -73,7 +72,7 @@ impl Environment {
         }
     }
 
-    fn repository(&self) -> String {
+    fn repository(&self, told: Option<&str>) -> String {
         let head = git::head(&*self.world.files, self.world.roots.cwd());
         let head = match head {
             None => return "no".to_owned(),
@@ -81,12 +80,49 @@ impl Environment {
             Some(Head::Detached) => "yes, not on a branch".to_owned(),
             Some(Head::Unknown) => "yes".to_owned(),
         };
-        match self.git.as_ref().and_then(Statuses::last) {
+        let status = match self.git.as_ref().map(Statuses::answer) {
+            None => None,
+            Some(Answer::Outstanding) => told.and_then(told_status),
+            Some(Answer::Nothing) => None,
+            Some(Answer::Is(status)) => Some(status),
+        };
+        match status {
             None => head,
-            Some(Status::Clean) => format!("{head}, without uncommitted changes"),
-            Some(Status::Changed) => format!("{head}, with uncommitted changes"),
+            Some(status) => format!("{head}{}", status_words(status)),
         }
     }
+}
+
+/// How the lines begin that say what may not be known yet.
+const REPOSITORY: &str = "Git repository: ";
+const SANDBOX: &str = "Sandbox of commands: ";
+
+fn tier_word(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Full => "full",
+        Tier::Landlock => "partial",
+        Tier::None => "none",
+    }
+}
+
+fn status_words(status: Status) -> &'static str {
+    match status {
+        Status::Clean => ", without uncommitted changes",
+        Status::Changed => ", with uncommitted changes",
+    }
+}
+
+fn told_tier(told: &str) -> Option<Tier> {
+    let line = told.lines().find_map(|line| line.strip_prefix(SANDBOX))?;
+    let word = line.split(';').next()?;
+    [Tier::Full, Tier::Landlock, Tier::None].into_iter().find(|tier| tier_word(*tier) == word)
+}
+
+fn told_status(told: &str) -> Option<Status> {
+    let line = told.lines().find_map(|line| line.strip_prefix(REPOSITORY))?;
+    [Status::Clean, Status::Changed]
+        .into_iter()
+        .find(|status| line.ends_with(status_words(*status)))
 }
 
 #[async_trait]
@@ -101,8 +137,11 @@ impl ContextSource for Environment {
         {
             git.ask(&self.world);
         }
-        let (this, mode) = (self.clone(), now.mode);
-        let text = tokio::task::spawn_blocking(move || this.text(mode)).await.ok()?;
+        let (this, mode, told) = (self.clone(), now.mode, Arc::clone(&now.told));
+        let text = tokio::task::spawn_blocking(move || {
+            this.text(mode, told.get(this.name()).map(String::as_str))
+        });
+        let text = text.await.ok()?;
         Some(wrap("environment", &text))
     }
 }

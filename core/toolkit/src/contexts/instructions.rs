@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use super::{add, wrap};
 use crate::file_tool::FileWorld;
+use crate::read::NOT_UTF_8;
 use crate::read_rules::ReadRules;
 use crate::target::shown;
 use read::{Read, Reader};
@@ -200,7 +201,8 @@ impl<'a> Telling<'a> {
                 Some(first) => Said::twice(&name, first),
                 None => {
                     self.texts.insert(text.hash, name.clone());
-                    self.cut(&name, &text)
+                    let said = self.cut(&name, &text);
+                    if text.is_lossy { said.lossy() } else { said }
                 }
             },
             Err(why) => Said::not_at_all(&name, why),
@@ -256,6 +258,16 @@ impl Said {
         let note = format!("word for word the same as {first}");
         let text = format!("[{name} is {note}.]\n");
         Self { text, told: 0, note: Some(note), is_lacking: false }
+    }
+
+    fn lossy(self) -> Self {
+        let end = if self.text.ends_with('\n') { "" } else { "\n" };
+        let text = format!("{}{end}[{NOT_UTF_8}]\n", self.text);
+        let note = match self.note {
+            Some(note) => format!("{note}. {NOT_UTF_8}"),
+            None => NOT_UTF_8.to_owned(),
+        };
+        Self { text, note: Some(note), is_lacking: true, ..self }
     }
 
     fn not_at_all(name: &str, why: String) -> Self {

@@ -18,6 +18,7 @@ pub(super) fn now() -> ContextInput {
         step: StepNumber(1),
         mode: Mode::Ask,
         observed: Observed::default(),
+        told: Arc::default(),
     }
 }
 

@@ -12,10 +12,21 @@ const MAX_MENTIONS: usize = 1_000;
 /// The most readings of one word.
 const MAX_READINGS: usize = 24;
 /// What ends a sentence or a bracket and not the name of a file.
-const PUNCTUATION: [char; 15] =
-    ['.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '`', '*', '_'];
+const PUNCTUATION: &[char] = &[
+    '.', ',', ';', ':', '!', '?', ')', ']', '}', '>', '\'', '"', '`', '*', '_', '…', '”', '“', '’',
+    '‘', '»', '«', '。', '、', '，', '；', '：', '！', '？', '）', '］', '】', '」', '』', '》',
+    '〉',
+];
 /// What may also stand between a name and the next one, without a space.
-const SEPARATORS: [char; 10] = [',', ';', ')', ']', '}', '>', '\'', '"', '`', '|'];
+const SEPARATORS: &[char] = &[
+    ',', ';', ')', ']', '}', '>', '\'', '"', '`', '|', '”', '“', '’', '‘', '»', '«', '。', '、',
+    '，', '；', '：', '！', '？', '）', '］', '】', '」', '』', '》', '〉',
+];
+/// What a word may stand behind without a space.
+const OPENING: &[char] = &[
+    '(', '[', '{', '<', '"', '\'', '`', ',', ';', '|', '“', '”', '„', '‘', '’', '‚', '«', '»',
+    '（', '［', '【', '「', '『', '《', '〈', '，', '、', '；', '：', '。',
+];
 /// How a reference to another session begins, and the fewest characters of an id that are one.
 const SESSION: &str = "session:";
 const MIN_ID: usize = 4;
@@ -29,6 +40,8 @@ pub(super) enum Mention {
     Session(String),
     /// The session that changed last.
     LastSession,
+    /// What is written like a reference to a session and can be none: its name and why.
+    NoSession(String, &'static str),
 }
 
 /// A file or folder, and which of its lines.
@@ -38,6 +51,8 @@ pub(super) struct Place {
     pub(super) name: String,
     pub(super) path: String,
     pub(super) lines: Option<Lines>,
+    /// What stands behind the path where it says no lines.
+    pub(super) rest: Option<String>,
 }
 
 /// A range of lines, from 1 and inclusive.
@@ -71,7 +86,7 @@ fn linked(uri: &str) -> Option<Mention> {
     let lines = lines
         .and_then(|(first, last)| Some(Lines { first: number(first)?, last: Some(number(last)?) }));
     let name = format!("{path}{}", shown(lines));
-    Some(Mention::Path(vec![Place { name, path, lines }]))
+    Some(Mention::Path(vec![Place { name, path, lines, rest: None }]))
 }
 
 /// `@word` where a word begins, `@"several words"`, either with `:10-40` or `:10` behind it.
@@ -90,10 +105,7 @@ fn in_text(text: &str, found: &mut Vec<Mention>) {
 }
 
 fn begins_a_word(before: Option<char>) -> bool {
-    before.is_none_or(|it| {
-        it.is_whitespace()
-            || matches!(it, '(' | '[' | '{' | '<' | '"' | '\'' | '`' | ',' | ';' | '|')
-    })
+    before.is_none_or(|it| it.is_whitespace() || OPENING.contains(&it))
 }
 
 fn mention(rest: &str) -> Option<Mention> {
@@ -107,7 +119,10 @@ fn mention(rest: &str) -> Option<Mention> {
     if let Some(named) = word.strip_prefix(SESSION) {
         return session(named);
     }
-    let places: Vec<_> = readings(word).into_iter().flat_map(of_reading).collect();
+    let readings = readings(word);
+    let shortest = readings.last().copied().unwrap_or_default();
+    let places = readings.into_iter().flat_map(of_reading).chain(without_lines(shortest));
+    let places: Vec<_> = places.collect();
     (!places.is_empty()).then_some(Mention::Path(places))
 }
 
@@ -138,13 +153,31 @@ fn is_name(word: &str) -> bool {
 /// A reading as a whole name, and as a name with lines behind it.
 fn of_reading(word: &str) -> Vec<Place> {
     let name = || format!("@{word}");
-    let whole = Place { name: name(), path: word.to_owned(), lines: None };
+    let whole = Place { name: name(), path: word.to_owned(), lines: None, rest: None };
     let ranged = ranges(word).into_iter().map(|(path, lines)| Place {
         name: name(),
         path: path.to_owned(),
         lines: Some(lines),
+        rest: None,
     });
     std::iter::once(whole).chain(ranged).collect()
+}
+
+/// A name with something behind it that looks like lines and is none, as in `f:12-10` or `f#x`: nothing of
+/// the file is meant for sure, but the file is.
+fn without_lines(word: &str) -> Vec<Place> {
+    if !ranges(word).is_empty() {
+        return Vec::new();
+    }
+    let splits = [word.rfind(':'), word.find(':'), word.find('#')].into_iter().flatten();
+    let splits = splits.map(|at| word.split_at(at)).filter(|(path, _)| is_name(path));
+    let place = |(path, rest): (&str, &str)| Place {
+        name: format!("@{word}"),
+        path: path.to_owned(),
+        lines: None,
+        rest: Some(rest.to_owned()),
+    };
+    splits.map(place).collect()
 }
 
 /// What a name with lines behind it may be: `f:10-40`, `f:10:5` (a line and a column), `f#L3-L9`.
@@ -193,7 +226,7 @@ fn quoted(rest: &str) -> Option<Mention> {
     let behind = behind.split(char::is_whitespace).next().unwrap_or_default();
     let lines = readings_of_lines(behind);
     let name = format!("@\"{path}\"{}", shown(lines));
-    Some(Mention::Path(vec![Place { name, path: path.to_owned(), lines }]))
+    Some(Mention::Path(vec![Place { name, path: path.to_owned(), lines, rest: None }]))
 }
 
 /// The lines that stand behind a quoted name, with the rest of a sentence or a bracket behind them.
@@ -226,7 +259,13 @@ fn session(named: &str) -> Option<Mention> {
     if id == "last" {
         return Some(Mention::LastSession);
     }
-    SessionId::beginning(id).filter(|id| id.len() >= MIN_ID).map(Mention::Session)
+    let none = |why| Mention::NoSession(format!("@{SESSION}{id}"), why);
+    match SessionId::beginning(id) {
+        _ if id.is_empty() => None,
+        Some(id) if id.len() >= MIN_ID => Some(Mention::Session(id)),
+        Some(_) => Some(none("4 characters of an id are the fewest")),
+        None => Some(none("no id of a session is written so")),
+    }
 }
 
 #[cfg(test)]
@@ -240,6 +279,7 @@ mod tests {
             }
             Mention::Session(id) => format!("session {id}"),
             Mention::LastSession => "the last session".to_owned(),
+            Mention::NoSession(name, _) => format!("none: {name}"),
         };
         mentions(&[Content::text(text)]).into_iter().map(name).collect()
     }
@@ -304,6 +344,47 @@ mod tests {
     }
 
     #[test]
+    fn what_says_no_lines_is_said_of_its_file() {
+        let rest = |text: &str| {
+            let found = mentions(&[Content::text(text)]);
+            let Some(Mention::Path(places)) = found.first() else { panic!("{text}: {found:?}") };
+            places.last().and_then(|it| Some((it.path.clone(), it.rest.clone()?)))
+        };
+        for (text, said) in [
+            ("@f:0", ":0"),
+            ("@f:12-10.", ":12-10"),
+            ("@f:-5", ":-5"),
+            ("@f:10-12-14", ":10-12-14"),
+            ("@f:L5", ":L5"),
+            ("@f:99999999999999999999", ":99999999999999999999"),
+            ("@f#L9-L3", "#L9-L3"),
+        ] {
+            assert_eq!(rest(text), Some(("f".to_owned(), said.to_owned())), "{text}");
+        }
+        for none in ["@f", "@f:3", "@f:3-5)", "@f#L3", "@pytest.fixture"] {
+            assert_eq!(rest(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn marks_of_other_scripts_are_no_part_of_a_name() {
+        for text in [
+            "“@a.txt”",
+            "„@a.txt“",
+            "«@a.txt»",
+            "@a.txt！",
+            "（@a.txt）。",
+            "「@a.txt」",
+            "@a.txt’s",
+        ] {
+            let found = names(text);
+            assert!(found[0].ends_with("| @a.txt"), "{text}: {found:?}");
+        }
+        assert_eq!(names("“@session:zzzz”"), ["none: @session:zzzz"]);
+        assert_eq!(names("@session:1"), ["none: @session:1"]);
+    }
+
+    #[test]
     fn folders_by_their_dots() {
         assert_eq!(names("@."), ["@."]);
         assert_eq!(names("@./"), ["@./"]);
@@ -324,10 +405,7 @@ mod tests {
             "@\"a\nb\"",
             "@...",
             "@,",
-            "@session:1",
             "@session:",
-            "@session:lasting",
-            "@session:01890a5d-ac96-774b-bcce-b302099a8057f",
             "@\"\"",
             "@ä\u{0}".trim_end_matches('ä'),
         ] {

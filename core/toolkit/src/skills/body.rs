@@ -12,6 +12,7 @@ use super::bundled::BUNDLED;
 use super::front_matter::split;
 use super::shelf::MAX_SKILL_BYTES;
 use crate::file_tool::FileWorld;
+use crate::read::NOT_UTF_8;
 
 /// The most of one text that is told, in bytes.
 const MAX_TOLD: usize = 64 * 1024;
@@ -58,8 +59,9 @@ fn read(world: &FileWorld, path: &Path) -> Result<String, String> {
         FileError::TooLarge { .. } => format!("{error}; use `read` for a part of it."),
         _ => format!("{error}."),
     })?;
-    match Text::parse(&bytes) {
-        Ok(text) => Ok(text.body.into_owned()),
+    match Text::readable(&bytes) {
+        Ok((text, false)) => Ok(text.into_owned()),
+        Ok((text, true)) => Ok(format!("{}\n[{NOT_UTF_8}]\n", text.trim_end())),
         Err(why) => Err(format!("{} is no text ({why}); use `read`.", path_text(path))),
     }
 }

@@ -156,9 +156,9 @@ impl Skills {
     fn front_matter(&self, file: &Path) -> Result<FrontMatter, String> {
         let bytes = self.world.files.read(file, MAX_SKILL_BYTES);
         let bytes = bytes.map_err(|error| format!("cannot be read ({error})"))?;
-        let text = Text::parse(&bytes).map_err(|why| format!("cannot be read ({why})"))?;
-        let head = FrontMatter::read(&text.body)?;
-        let (_, body) = split(&text.body)?;
+        let (text, _) = Text::readable(&bytes).map_err(|why| format!("cannot be read ({why})"))?;
+        let head = FrontMatter::read(&text)?;
+        let (_, body) = split(&text)?;
         if body.contains('\0') {
             return Err("is no text behind its front matter".to_owned());
         }

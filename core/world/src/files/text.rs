@@ -102,6 +102,22 @@ impl<'a> Text<'a> {
         }
     }
 
+    /// A text to be read and not written back, and whether marks (U+FFFD) stand for some of its bytes
+    /// because they fit no encoding.
+    ///
+    /// # Errors
+    /// As [`Text::parse`], except that no byte alone makes a text none.
+    pub fn readable(bytes: &'a [u8]) -> Result<(Cow<'a, str>, bool), NotText> {
+        match Self::parse(bytes) {
+            Ok(text) => Ok((text.body, false)),
+            Err(NotText::NotUtf8(_)) => {
+                let body = bytes.strip_prefix(UTF_8_MARK).unwrap_or(bytes);
+                Ok((String::from_utf8_lossy(body), true))
+            }
+            Err(why) => Err(why),
+        }
+    }
+
     /// The name of the encoding where it is not UTF-8.
     pub fn encoding(&self) -> Option<&'static str> {
         match self.encoding {

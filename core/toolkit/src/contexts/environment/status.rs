@@ -36,6 +36,18 @@ pub(super) enum Status {
     Changed,
 }
 
+/// What is known of what git says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Nothing was answered yet.
+    #[default]
+    Outstanding,
+    /// It was not asked, or had no answer.
+    Nothing,
+    /// What it said last.
+    Is(Status),
+}
+
 /// Asks git, and remembers what it said last.
 #[derive(Clone)]
 pub(in crate::contexts) struct Statuses {
@@ -48,7 +60,7 @@ pub(in crate::contexts) struct Statuses {
 #[derive(Default)]
 struct State {
     is_asked: bool,
-    last: Option<Status>,
+    last: Answer,
 }
 
 impl Statuses {
@@ -61,8 +73,8 @@ impl Statuses {
         &self.processes
     }
 
-    /// What was said last; `None` when nothing was.
-    pub(super) fn last(&self) -> Option<Status> {
+    /// What was said last.
+    pub(super) fn answer(&self) -> Answer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last
     }
 
@@ -78,7 +90,8 @@ impl Statuses {
         self.scope.tasks().spawn(async move {
             let status = this.status(world).await;
             let mut state = this.state.lock().unwrap_or_else(PoisonError::into_inner);
-            *state = State { is_asked: false, last: status };
+            let last = status.map_or(Answer::Nothing, Answer::Is);
+            *state = State { is_asked: false, last };
         });
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Instruction {
     pub(super) bytes: usize,
     /// The hash of all of it.
     pub(super) hash: ContentHash,
+    /// Whether marks stand for bytes that are not UTF-8.
+    pub(super) is_lossy: bool,
 }
 
 /// Reads files, and remembers what it has read.
@@ -108,9 +110,9 @@ fn text(world: &FileWorld, real: &Path) -> Read {
         }
         error => error.to_string(),
     })?;
-    let text = Text::parse(&bytes).map_err(|why| why.to_string())?;
-    let end = text.body.floor_char_boundary(MAX_KEPT);
-    let body = text.body.get(..end).unwrap_or_default().to_owned();
+    let (text, is_lossy) = Text::readable(&bytes).map_err(|why| why.to_string())?;
+    let end = text.floor_char_boundary(MAX_KEPT);
+    let body = text.get(..end).unwrap_or_default().to_owned();
     let hash = ContentHash::of(&bytes);
-    Ok(Arc::new(Instruction { body, bytes: text.body.len(), hash }))
+    Ok(Arc::new(Instruction { body, bytes: text.len(), hash, is_lossy }))
 }

@@ -221,3 +221,31 @@ async fn a_change_is_seen_also_behind_a_link_and_in_the_same_length() {
     fs_err::remove_file(ws.path("AGENTS.md")).unwrap();
     assert_eq!(said(&ws, &source, &[]).await, []);
 }
+
+/// A byte that is no UTF-8 costs itself, not the file; a binary file stays out.
+#[tokio::test]
+async fn a_bad_byte_is_shown_as_such() {
+    let ws = Workspace::new(&[("sub/x", ""), ("bin/x", "")]);
+    let source = source(&ws, &["AGENTS.md"]);
+    fs_err::write(ws.path("AGENTS.md"), b"\xef\xbb\xbfrule one\nrule two </context> \xff\xfe bad")
+        .unwrap();
+    fs_err::write(ws.path("bin/AGENTS.md"), b"Use\0").unwrap();
+    check(
+        &ws,
+        &source,
+        &["bin/x"],
+        expect![[r#"
+        <context source="AGENTS.md">
+        rule one
+        rule two <\/context> �� bad
+        [Some bytes are not UTF-8 and are shown as U+FFFD.]
+        </context>
+        -> Instructions in AGENTS.md: Some bytes are not UTF-8 and are shown as U+FFFD.
+        <context source="bin/AGENTS.md">
+        [bin/AGENTS.md was not read: it is a binary file.]
+        </context>
+        -> Instructions in bin/AGENTS.md: it is a binary file
+    "#]],
+    )
+    .await;
+}
