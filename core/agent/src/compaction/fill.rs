@@ -81,9 +81,9 @@ impl Fill {
 }
 
 /// The size of the definitions of tools.
-pub(crate) fn tokens_of(tools: &[ToolSpec]) -> u64 {
+pub(crate) fn tokens_of<'a>(tools: impl IntoIterator<Item = &'a ToolSpec>) -> u64 {
     let bytes = tools
-        .iter()
+        .into_iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.input_schema.get().len());
     estimate_data(bytes.sum())
 }

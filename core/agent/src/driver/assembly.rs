@@ -46,6 +46,13 @@ pub(super) struct Assembly {
     refused: Vec<ToolSpec>,
 }
 
+impl Assembly {
+    /// The specs of the tools that do not wait for a series, and so are offered in any window.
+    pub(super) fn own_specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.specs.iter().filter(|spec| !self.waiting.contains(&spec.name))
+    }
+}
+
 impl Driver {
     /// Gives tools that are on their way a moment to arrive, once.
     pub(super) async fn warm_up(&mut self, token: &CancellationToken) {
@@ -68,10 +75,9 @@ impl Driver {
         self.assembly.system_prompt = system_prompt;
         let tools = self.offered();
         let begun = !self.assembly.specs.is_empty();
-        let Assembly { specs, waiting, .. } = &self.assembly;
-        let own = specs.iter().filter(|spec| !waiting.contains(&spec.name));
         let now = tools.values().filter(|tool| !tool.waits_for_series());
-        if !begun || !own.map(shape).eq(now.map(|tool| shape(tool.spec()))) {
+        let is_same = self.assembly.own_specs().map(shape).eq(now.map(|tool| shape(tool.spec())));
+        if !begun || !is_same {
             self.assembly.specs_changed |= begun;
             // As it was last; when a series begins with this, its own window decides again.
             let state = &self.recorder.session().state().context;

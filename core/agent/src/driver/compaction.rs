@@ -97,11 +97,11 @@ impl Driver {
         Err(ModelFailure { message, ..failure.clone() }.into())
     }
 
-    /// The least that what is in every request may be: the system prompt and the tools, whose
-    /// definitions are up to a third smaller than their estimate.
+    /// The least that what is in every request may be: the system prompt, and the tools that are offered
+    /// however small the window is; their definitions are up to a third smaller than their estimate.
     fn fixed(&self) -> u64 {
         let system = estimate_prose(self.assembly.system_prompt.len());
-        let all = system.saturating_add(tokens_of(&self.assembly.specs));
+        let all = system.saturating_add(tokens_of(self.assembly.own_specs()));
         self.corrected(all.saturating_mul(2) / 3)
     }
 

@@ -12,7 +12,7 @@ impl Driver {
         let session = self.recorder.session();
         let surface = session.projection();
         let all: u64 = surface.messages().map(|message| message.tokens()).sum();
-        let all = all.saturating_add(tokens_of(&self.assembly.specs)).max(1);
+        let all = all.saturating_add(tokens_of(self.assembly.specs.iter())).max(1);
         let size = session.state().context_size.tokens();
         size.saturating_mul(all.saturating_sub(gone)) / all
     }
