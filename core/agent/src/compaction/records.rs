@@ -38,7 +38,16 @@ impl Records {
         last: Seq,
         outlives: Outliving<'_>,
     ) -> Self {
-        let mut reading = Reading { last, outlives, ..Reading::new(covers) };
+        let mut reading = Reading {
+            covers,
+            last,
+            outlives,
+            said: Vec::new(),
+            calls: HashMap::new(),
+            plan: None,
+            loaded: Vec::new(),
+            turn: Seq(0),
+        };
         session.events().iter().for_each(|event| {
             reading.read(event.seq, &event.data, event.surface.as_ref());
         });
@@ -64,19 +73,6 @@ struct Said {
 }
 
 impl<'a> Reading<'a> {
-    fn new(covers: &'a [Seq]) -> Self {
-        Self {
-            covers,
-            last: Seq(0),
-            outlives: &|_, _, _| None,
-            said: Vec::new(),
-            calls: HashMap::new(),
-            plan: None,
-            loaded: Vec::new(),
-            turn: Seq(0),
-        }
-    }
-
     fn read(&mut self, seq: Seq, data: &'a EventData, surface: Option<&SurfaceOp>) {
         match (data, surface) {
             (EventData::TurnStart(_), _) => self.turn = seq,
