@@ -10,7 +10,7 @@ use agent_client_protocol::v1::schema::{
 use bridle_agent::{Fill, Meter};
 use bridle_model::Effort;
 use bridle_session::Content;
-use bridle_toolkit::{Listing, Rank, Skill, first_text};
+use bridle_toolkit::{Listing, Rank, Skill};
 
 use super::options::Chosen;
 use crate::{tally, text};
@@ -54,7 +54,7 @@ impl LocalCommand {
 
     /// The command that a prompt consists of: the first word of its first text.
     pub(super) fn parse(prompt: &[Content]) -> Option<Self> {
-        Self::named(first_text(prompt)?.split_whitespace().next()?.strip_prefix('/')?)
+        Self::named(Content::first_text(prompt)?.split_whitespace().next()?.strip_prefix('/')?)
     }
 
     fn named(name: &str) -> Option<Self> {
@@ -73,7 +73,7 @@ const COMPACT: &str =
 
 /// Of a prompt that is `/compact`, what the summary is to dwell on; empty for nothing in particular.
 pub(super) fn compact(prompt: &[Content]) -> Option<String> {
-    let focus = first_text(prompt)?.trim().strip_prefix("/compact")?;
+    let focus = Content::first_text(prompt)?.trim().strip_prefix("/compact")?;
     (focus.is_empty() || focus.starts_with(char::is_whitespace)).then(|| focus.trim().to_owned())
 }
 

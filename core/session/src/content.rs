@@ -67,6 +67,14 @@ impl Content {
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
+
+    /// The first text among the parts of a prompt: what a client attaches may stand before it.
+    pub fn first_text(parts: &[Self]) -> Option<&str> {
+        parts.iter().find_map(|part| match part {
+            Self::Text { text } => Some(text.as_str()),
+            _ => None,
+        })
+    }
 }
 
 /// Where a user message came from.

@@ -67,7 +67,7 @@ pub use edit::fuzz_edit;
 pub use prompt::system_prompt;
 #[cfg(fuzzing)]
 pub use skills::fuzz_skill;
-pub use skills::{Listing, Rank, Skill, Skills, first_text};
+pub use skills::{Listing, Rank, Skill, Skills};
 
 /// The name of every tool that these plugins can offer a model.
 pub const TOOL_NAMES: [&str; 16] = [

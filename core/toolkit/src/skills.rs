@@ -18,7 +18,6 @@ mod walk;
 use std::fmt;
 use std::path::PathBuf;
 
-pub use called::first_text;
 #[cfg(fuzzing)]
 pub use front_matter::fuzz_skill;
 pub(crate) use plugin::SkillsPlugin;

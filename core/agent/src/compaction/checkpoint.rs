@@ -84,8 +84,7 @@ impl Checkpoint<'_> {
             "The conversation before this was shortened. What follows is all that is left \
                         of it: first from the records, then your own notes.\n"
                 .to_owned();
-        let last = self.covers.last().copied().unwrap_or_default();
-        let records = Records::of(self.session, self.covers, last, self.outlives);
+        let records = Records::of(self.session, self.covers, self.outlives);
         let plan = records.plan.filter(|_| !self.is_all_done());
         let plan = plan.map(|plan| words_of(plan.trim(), self.room())).unwrap_or_default();
         let loaded: String = records.loaded.iter().map(|name| format!("- {name}\n")).collect();

@@ -30,14 +30,10 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Of what stands in `session` up to `last`. Of what was loaded, what is among `covers` or of the
-    /// last turn.
-    pub(crate) fn of(
-        session: &Session,
-        covers: &[Seq],
-        last: Seq,
-        outlives: Outliving<'_>,
-    ) -> Self {
+    /// Of what stands in `session` up to the last of `covers`. Of what was loaded, what is among them or
+    /// of the last turn.
+    pub(crate) fn of(session: &Session, covers: &[Seq], outlives: Outliving<'_>) -> Self {
+        let last = covers.last().copied().unwrap_or_default();
         let mut reading = Reading {
             covers,
             last,

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::Driver;
 use super::halt::Halt;
 use crate::context::{ContextInput, ContextPart, ContextSource};
+use crate::reference::came_with_prompt;
 use crate::update::NoticeLevel;
 
 /// How long one source may take.
@@ -107,7 +108,7 @@ fn news(source: &str, parts: Vec<ContextPart>, told: &BTreeMap<String, String>) 
 pub(super) fn told_last(surface: &Projection) -> BTreeMap<String, String> {
     let said = surface.messages().filter_map(|message| match message {
         Message::User(message) => match (&message.source, message.content.as_slice()) {
-            (UserSource::Context { name }, [Content::Text { text }]) => {
+            (UserSource::Context { name }, [Content::Text { text }]) if !came_with_prompt(name) => {
                 Some((name.clone(), text.clone()))
             }
             _ => None,

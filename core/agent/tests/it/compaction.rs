@@ -206,6 +206,26 @@ async fn it_waits_for_what_was_sent_before_it_and_is_cancelled_like_a_prompt() {
     assert_eq!(log.iter().filter(|kind| *kind == "compaction/start").count(), 1, "{log:#?}");
 }
 
+/// A request that is known to be too long is worth a summary also where that gains less than one is asked
+/// for otherwise.
+#[tokio::test]
+async fn a_request_that_would_be_refused_is_worth_a_small_gain() {
+    let row = Row::new("compaction").with(json!({"tail": 0.05}));
+    for (fits, length) in [(true, 850), (false, 1_000)] {
+        let mut rig = Rig::start(Setting { rows: vec![row.clone()], ..Setting::default() }).await;
+        rig.model.push(answer(600, "Fine."));
+        rig.run(&"x".repeat(530)).await;
+        if !fits {
+            rig.model.push(answer(600, "N."));
+        }
+        rig.model.push(answer(300, "Done."));
+        let (lines, outcome) = rig.run(&"y".repeat(length)).await;
+        assert_eq!(outcome, TurnOutcome::EndTurn, "{lines:?}");
+        assert_eq!(told(&lines).is_empty(), fits, "{lines:?}");
+        assert_eq!(last(&rig).contains("N."), !fits, "{}", last(&rig));
+    }
+}
+
 /// A route on which what stays is as much as what may be there is refused before anything is sent.
 #[tokio::test]
 async fn a_window_without_room_is_refused_at_the_first_request() {

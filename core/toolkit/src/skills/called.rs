@@ -64,17 +64,9 @@ fn find<'a>(listing: &'a Listing, name: &str) -> Option<&'a Skill> {
     listing.find(name).filter(|skill| skill.for_person)
 }
 
-/// The first text of a prompt: what a client attaches may stand before it.
-pub fn first_text(prompt: &[Content]) -> Option<&str> {
-    prompt.iter().find_map(|part| match part {
-        Content::Text { text } => Some(text.as_str()),
-        _ => None,
-    })
-}
-
 /// What could be the name of a skill: the first word of what a person says, behind a slash.
 fn called(message: &UserMessage) -> Option<&str> {
-    let text = first_text(&message.content)?;
+    let text = Content::first_text(&message.content)?;
     if message.source != UserSource::Human {
         return None;
     }
