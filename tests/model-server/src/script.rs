@@ -64,7 +64,8 @@ impl Script {
 
     /// Answers prompts that contain `needle`. Step k is used once k rounds of tool results have
     /// followed the prompt; the last step repeats. The first rule that fits wins. The prompt is
-    /// the newest user text; one beside tool results that fits no rule is passed over.
+    /// the newest user text, of several in a message the last that a rule fits: what an agent tells
+    /// beside a prompt stands before it. One beside tool results that fits no rule is passed over.
     pub fn rule<R: Into<Reply>>(
         mut self,
         needle: &str,
@@ -106,18 +107,18 @@ impl Script {
         }
         let mut rounds = 0;
         for content in messages.iter().rev().filter_map(user_content) {
-            let text = text_of(content);
-            if let Some(steps) = directive::parse(&text)? {
+            let texts = texts_of(content);
+            if let Some(steps) = directive::parse(&texts.join("\n"))? {
                 return Ok(self.step(&steps, rounds));
             }
-            let rule = self.rules.iter().find(|rule| text.contains(&rule.needle));
-            if let Some(rule) = rule.filter(|_| !text.is_empty()) {
+            let rule_of = |text: &&str| self.rules.iter().find(|rule| text.contains(&rule.needle));
+            if let Some(rule) = texts.iter().rev().find_map(rule_of) {
                 return Ok(self.step(&rule.steps, rounds));
             }
             // A text beside tool results may be a mere remark, so the prompt before it still
             // counts; any other text is the newest prompt.
             let is_round = holds_tool_result(content);
-            if !text.is_empty() && !is_round {
+            if texts.iter().any(|text| !text.is_empty()) && !is_round {
                 break;
             }
             rounds += usize::from(is_round);
@@ -139,14 +140,12 @@ fn user_content(message: &Value) -> Option<&Value> {
     message.get("content").filter(|_| is_user)
 }
 
-fn text_of(content: &Value) -> String {
+fn texts_of(content: &Value) -> Vec<&str> {
     if let Some(text) = content.as_str() {
-        return text.to_owned();
+        return vec![text];
     }
     let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
-    let texts: Vec<&str> =
-        blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str)).collect();
-    texts.join("\n")
+    blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str)).collect()
 }
 
 fn holds_tool_result(content: &Value) -> bool {

@@ -55,6 +55,22 @@ async fn a_rule_steps_through_rounds_of_tool_results() {
     assert_eq!(server.violations(), []);
 }
 
+/// What an agent tells beside a prompt stands before it, and may hold any word: a folder's name, for one.
+#[tokio::test]
+async fn of_several_texts_the_last_that_a_rule_fits_is_the_prompt() {
+    let answer = |text: &str| [Answer::new().text(text)];
+    let script = Script::new().rule("go", answer("gone")).rule("and this", answer("this, too"));
+    let server = ModelServer::start(script).await.unwrap();
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let mut conversation = Conversation::new("");
+    for (last, expected) in [("and this", "this, too"), ("as before", "gone")] {
+        conversation.edit(0, |message| {
+            message["content"] = json!([text("Working directory: /tmp/ago"), text(last)]);
+        });
+        assert_eq!(conversation.send(&server).await.blocks()[0]["text"], expected);
+    }
+}
+
 #[tokio::test]
 async fn a_directive_steers_everything_by_hand() {
     let server = ModelServer::start(Script::new()).await.unwrap();
