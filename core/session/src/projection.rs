@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::blob::BlobHash;
+use crate::event::Event;
 use crate::id::Seq;
 use crate::nodes::Nodes;
 use crate::state::{Offloaded, SessionState};
@@ -37,7 +38,20 @@ pub enum Message<'a> {
     ToolResult(&'a ToolResult),
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
+    /// What a model reads of the event where it stands on the surface.
+    pub(crate) fn of(event: &'a Event) -> Option<Self> {
+        Some(match &event.data {
+            EventData::SystemMessage(message) => Self::System(message),
+            EventData::UserMessage(message) => Self::User(message),
+            EventData::DeveloperMessage(message) => Self::Developer(message),
+            EventData::AssistantMessage(message) => Self::Assistant(message),
+            EventData::ToolResult(message) => Self::ToolResult(message),
+            EventData::CompactionStart(start) => Self::User(start.instruction.as_ref()?),
+            _ => return None,
+        })
+    }
+
     /// About how many tokens the message is. [`crate::ContextSize::percent`] says how right such
     /// estimates were so far.
     pub fn tokens(&self) -> u64 {
@@ -70,17 +84,6 @@ impl Projection {
 
     /// The messages with the position of the event that each stands for.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = (Seq, Message<'_>)> + Clone {
-        self.nodes.iter().filter_map(|event| {
-            let message = match &event.data {
-                EventData::SystemMessage(message) => Message::System(message),
-                EventData::UserMessage(message) => Message::User(message),
-                EventData::DeveloperMessage(message) => Message::Developer(message),
-                EventData::AssistantMessage(message) => Message::Assistant(message),
-                EventData::ToolResult(message) => Message::ToolResult(message),
-                EventData::CompactionStart(start) => Message::User(start.instruction.as_ref()?),
-                _ => return None,
-            };
-            Some((event.seq, message))
-        })
+        self.nodes.iter().filter_map(|event| Some((event.seq, Message::of(event)?)))
     }
 }

@@ -4,12 +4,17 @@
 //! It only adds: nothing that is in the log is touched, and nothing is run again. What it adds
 //! follows from the log alone, so two programs that repair the same log agree.
 
+use std::sync::Arc;
+
 use crate::content::{Block, Content, TimedBlock, UserSource};
-use crate::event::Draft;
+use crate::event::{Draft, Event, SurfaceOp};
+use crate::projection::Message;
+use crate::session::Session;
 use crate::state::{OpenCall, SessionState};
 use crate::vocabulary::{
-    AssistantMessage, AssistantPartial, CompactionEnd, CompactionOutcome, InboxSpliced, JobEnded,
-    JobOutcome, StepEnd, ToolErrorCode, ToolResult, TurnEnd, TurnEndReason, UserMessage,
+    AssistantMessage, AssistantPartial, CompactionEnd, CompactionOutcome, CompactionStart,
+    InboxSpliced, JobEnded, JobOutcome, StepEnd, ToolErrorCode, ToolResult, TurnEnd, TurnEndReason,
+    UserMessage,
 };
 
 const NOT_STARTED: &str = "This call was not run: Bridle was stopped before it began. \
@@ -29,10 +34,11 @@ const OUTCOME_UNKNOWN_IN_FORK: &str = "The outcome of this call is unknown here:
     Look at the current state before you repeat it.";
 
 /// What must be appended, in this order, so that the log is at rest.
-pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
+pub(crate) fn repair(session: &Session) -> Vec<Draft> {
+    let state = session.state();
     let gaps = state.gaps.iter().filter(|gap| !gap.recorded);
     let mut drafts: Vec<Draft> = gaps.map(|gap| Draft::new(gap.lost.clone())).collect();
-    drafts.extend(settle(state));
+    drafts.extend(settle(session));
     if state.turns.turn_open {
         let forked = state.cut_by_fork;
         let reason = if forked { TurnEndReason::Forked } else { TurnEndReason::Interrupted };
@@ -45,18 +51,46 @@ pub(crate) fn repair(state: &SessionState) -> Vec<Draft> {
 }
 
 /// What must be appended, in this order, so that the turn can end.
-pub(crate) fn settle(state: &SessionState) -> Vec<Draft> {
+pub(crate) fn settle(session: &Session) -> Vec<Draft> {
+    let state = session.state();
     let answer = state.partial.as_ref().and_then(interrupted).map(Draft::new);
     let results = state.open_calls.iter().map(|call| lost_result(call, state.cut_by_fork));
     let mut drafts: Vec<_> = answer.into_iter().chain(results.map(Draft::new)).collect();
     if state.compacting.is_some() {
-        let outcome = CompactionOutcome::Interrupted;
+        let outcome = broken_off(session);
         drafts.push(Draft::new(CompactionEnd { outcome, usage: None }));
     }
     if state.turns.step_open {
         drafts.push(Draft::new(StepEnd { turn: state.turns.turn, step: state.turns.step }));
     }
     drafts
+}
+
+/// How a compaction ended that says no end. What it had put in place holds, so it is as good as
+/// done; the size is what the beginning says, less the estimate of what is gone and plus that of what
+/// came, and never less than the estimate of what is left.
+fn broken_off(session: &Session) -> CompactionOutcome {
+    let Some((start, CompactionStart { tokens, .. })) = session.open_compaction() else {
+        return CompactionOutcome::Interrupted;
+    };
+    let (mut gone, mut came) = (0_u64, None);
+    for event in session.events().iter().rev().take_while(|event| event.seq > start.seq) {
+        let Some(SurfaceOp::Replace { covers, .. }) = &event.surface else { continue };
+        let covered = covers.iter().filter_map(|seq| session.event(*seq));
+        gone = gone.saturating_add(covered.map(size).sum());
+        came = Some(size(event).saturating_add(came.unwrap_or_default()));
+    }
+    let Some(came) = came else { return CompactionOutcome::Interrupted };
+    let percent = session.state().context_size.percent();
+    let corrected = |tokens: u64| tokens.saturating_mul(percent) / 100;
+    let left = tokens.saturating_sub(corrected(gone)).saturating_add(corrected(came));
+    let surface = session.projection().messages().map(|message| message.tokens()).sum();
+    CompactionOutcome::Compacted { tokens: left.max(corrected(surface)) }
+}
+
+/// About how many tokens a model reads of an event.
+fn size(event: &Arc<Event>) -> u64 {
+    Message::of(event).map_or(0, |message| message.tokens())
 }
 
 /// Nobody has read what a person has queued, and nobody waits for it any more. What Bridle itself

@@ -191,12 +191,16 @@ impl Session {
 
     /// The compaction that is open.
     pub fn open_compaction(&self) -> Option<(&Arc<Event>, &CompactionStart)> {
-        let at = self.log.binary_search_by_key(&self.state.compacting?, |event| event.seq).ok()?;
-        let event = self.log.get(at)?;
+        let event = self.event(self.state.compacting?)?;
         match &event.data {
             EventData::CompactionStart(start) => Some((event, start)),
             _ => None,
         }
+    }
+
+    /// The event at this position; `None` where it is lost or has not happened.
+    pub(crate) fn event(&self, seq: Seq) -> Option<&Arc<Event>> {
+        self.log.get(self.log.binary_search_by_key(&seq, |event| event.seq).ok()?)
     }
 
     /// What must be appended so that the log is at rest, in this order: `log/gap` for events that
@@ -204,14 +208,14 @@ impl Session {
     /// was left open: jobs, what a person has queued. Empty for a log at rest. Deterministic;
     /// append the drafts with [`Session::last_time`].
     pub fn repair(&self) -> Vec<Draft> {
-        repair::repair(&self.state)
+        repair::repair(self)
     }
 
     /// What must be appended so that the turn can end: an answer that was being streamed as an
     /// interrupted one, results for calls without one in the model's order, the end of a compaction,
     /// `step/end`.
     pub fn settle(&self) -> Vec<Draft> {
-        repair::settle(&self.state)
+        repair::settle(self)
     }
 
     pub(crate) fn next_seq(&self) -> Seq {

@@ -116,6 +116,37 @@ fn compactions_and_jobs_of_the_parent_are_not_the_forks() {
 }
 
 #[test]
+fn a_compaction_whose_summary_holds_is_done_however_the_log_ends() {
+    let parent = session([
+        turn_start(1),
+        user(&"long ".repeat(400)),
+        answer("a"),
+        turn_end(1),
+        Draft::new(compaction(CompactionTrigger::Person, "Summarise.")),
+        replacing(user("what was said"), &[1, 2]),
+        Draft::new(compacted(1)),
+    ]);
+    // `compaction/start` says 9000 tokens; what goes is about 660, what comes 4.
+    let ends = [forked(&parent, 5), repaired(&forked(&parent, 6)), forked(&parent, 4)];
+    let [cut, whole, before] = ends.map(|it| behind(&it, 4));
+    expect![[r#"
+        {"seq":4,"time":1005,"type":"compaction/start","data":{"trigger":"person","tokens":9000,"instruction":{"id":"id of Summarise.","content":[{"type":"text","text":"Summarise."}],"source":{"kind":"context","name":"compaction"}}}}
+        {"seq":5,"time":1006,"type":"user/message","data":{"id":"id of what was said","content":[{"type":"text","text":"what was said"}],"source":{"kind":"human"}},"surface_op":{"replace":{"first":1,"last":2,"covers":[1,2]}}}
+        {"seq":6,"time":1006,"type":"session/seed-end","data":{"inherited":6}}
+        {"seq":7,"time":1006,"type":"compaction/end","data":{"outcome":{"kind":"compacted","tokens":8346}}}"#]].assert_eq(&cut);
+    assert!(!whole.contains("interrupted"), "{whole}");
+    assert!(before.contains(r#"{"kind":"interrupted"}"#), "nothing was put in place: {before}");
+    let died = session(
+        parent
+            .events()
+            .iter()
+            .take(6)
+            .map(|event| Draft { data: event.data.clone(), surface: event.surface.clone() }),
+    );
+    assert!(behind(&repaired(&died), 6).contains(r#""kind":"compacted""#));
+}
+
+#[test]
 fn what_the_parent_lost_stays_lost_with_its_hash() {
     let whole = session([turn_start(1), user("u"), user("v"), user("w"), turn_end(1)]);
     let mut records: Vec<Record> =

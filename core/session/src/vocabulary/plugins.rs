@@ -118,7 +118,7 @@ pub enum CompactionOutcome {
     },
     /// Somebody cancelled it.
     Cancelled,
-    /// It was broken off. Written by repair.
+    /// It was broken off before anything was put in place. Written by repair.
     Interrupted,
 }
 
