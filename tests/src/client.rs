@@ -1,10 +1,11 @@
 //! The scripted client: it starts the agent, writes lines, answers questions by its policy, and
 //! waits for what the trace shows. It offers no client capability unless a test does.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -25,7 +26,10 @@ pub type RequestId = Value;
 
 /// What came back for a request.
 #[derive(Clone, Debug)]
-pub struct Reply(Value);
+pub struct Reply {
+    message: Value,
+    read_at: Instant,
+}
 
 /// A running agent and everything said so far.
 pub struct Client {
@@ -38,6 +42,9 @@ pub struct Client {
 
 struct Shared {
     trace: Mutex<Trace>,
+    /// By the request's id. To look for them in a trace that grows would keep a busy client from
+    /// reading, and the agent would seem slow.
+    replies: Mutex<HashMap<String, Reply>>,
     changed: watch::Sender<()>,
     permission: Mutex<Permission>,
     reading: watch::Sender<bool>,
@@ -56,6 +63,7 @@ impl Client {
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let shared = Arc::new(Shared {
             trace: Mutex::default(),
+            replies: Mutex::default(),
             changed: watch::Sender::new(()),
             permission: Mutex::new(Permission::Allow),
             reading: watch::Sender::new(true),
@@ -139,7 +147,9 @@ impl Client {
 
     /// Waits for the response to a request.
     pub async fn reply(&self, id: &RequestId) -> Reply {
-        Reply(self.wait_for(&format!("the response to {id}"), |trace| trace.response(id)).await)
+        let key = id.to_string();
+        let heard = |_: &Trace| lock(&self.shared.replies).get(&key).cloned();
+        self.wait_for(&format!("the response to {id}"), heard).await
     }
 
     /// Sends a notification.
@@ -306,18 +316,26 @@ impl Drop for Client {
 }
 
 impl Reply {
+    /// The reply that this is, by the id of its request.
+    fn of(entry: &Entry) -> Option<(String, Self)> {
+        let message = &entry.message;
+        let is_reply = entry.direction == Direction::FromAgent && message.get("method").is_none();
+        let id = message.get("id").filter(|_| is_reply)?.to_string();
+        Some((id, Self { message: message.clone(), read_at: Instant::now() }))
+    }
+
     /// The result.
     ///
     /// # Panics
     /// When it is an error.
     pub fn ok(&self) -> Value {
-        assert!(self.0.get("error").is_none(), "an error came back: {}", self.0);
-        self.0["result"].clone()
+        assert!(self.message.get("error").is_none(), "an error came back: {}", self.message);
+        self.message["result"].clone()
     }
 
     /// The result; `None` when it is an error.
     pub fn result(&self) -> Option<Value> {
-        self.0.get("result").cloned()
+        self.message.get("result").cloned()
     }
 
     /// The error.
@@ -325,8 +343,13 @@ impl Reply {
     /// # Panics
     /// When it is a result.
     pub fn error(&self) -> Value {
-        assert!(self.0.get("error").is_some(), "no error came back: {}", self.0);
-        self.0["error"].clone()
+        assert!(self.message.get("error").is_some(), "no error came back: {}", self.message);
+        self.message["error"].clone()
+    }
+
+    /// When the client had read it.
+    pub fn read_at(&self) -> Instant {
+        self.read_at
     }
 
     /// The stop reason of a prompt's result.
@@ -336,7 +359,7 @@ impl Reply {
 
     /// Whether the method was refused as unknown.
     pub fn is_unknown_method(&self) -> bool {
-        self.0["error"]["code"] == -32601
+        self.message["error"]["code"] == -32601
     }
 
     /// The code of the error.
@@ -368,29 +391,32 @@ impl Shared {
     }
 
     fn record(&self, entry: Entry) {
+        let reply = Reply::of(&entry);
         lock(&self.trace).entries.push(entry);
+        if let Some((id, reply)) = reply {
+            // The first counts; a second one is a breach, which the trace shows.
+            lock(&self.replies).entry(id).or_insert(reply);
+        }
         self.changed.send_replace(());
     }
 
     async fn heard(&self, line: &[u8]) {
         let entry = Entry::new(Direction::FromAgent, line);
-        let message = entry.message.clone();
-        let is_last = |text: &mut String| message.to_string().contains(text.as_str());
+        let is_last = |text: &mut String| entry.message.to_string().contains(text.as_str());
         if lock(&self.last).take_if(is_last).is_some() {
             self.reading.send_replace(false);
         }
+        let is_request = ["id", "method"].iter().all(|key| entry.message.get(key).is_some());
+        let request = is_request.then(|| entry.message.clone());
         self.record(entry);
-        if message.get("id").is_none() {
-            return;
-        }
-        let answer = match message["method"].as_str() {
-            None => return,
-            Some("session/request_permission") => lock(&self.permission).answer(&message),
+        let Some(request) = request else { return };
+        let answer = match request["method"].as_str() {
+            Some("session/request_permission") => lock(&self.permission).answer(&request),
             // Only a client that shows such questions is asked any; the test answers.
             Some("elicitation/create") => None,
-            Some(_) => {
+            _ => {
                 let error = json!({"code": -32601, "message": "Method not found"});
-                Some(json!({"jsonrpc": "2.0", "id": message["id"], "error": error}))
+                Some(json!({"jsonrpc": "2.0", "id": request["id"], "error": error}))
             }
         };
         if let Some(answer) = answer {
