@@ -37,6 +37,10 @@ const WORKERS: usize = 2;
 /// The most threads for blocking work: the disk, searches, standard input.
 const MAX_BLOCKING_THREADS: usize = 32;
 
+/// After how many steps of tasks a worker looks whether something came from outside, if it is busy. A step
+/// may take milliseconds: that of a long request. A client that asks or cancels waits for this.
+const EVENT_INTERVAL: u32 = 3;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
@@ -218,6 +222,7 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .event_interval(EVENT_INTERVAL)
         .enable_all()
         .build()?;
     let result = runtime.block_on(future);
