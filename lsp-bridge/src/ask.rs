@@ -204,6 +204,7 @@ impl Asking<'_> {
             let answer = self.once(deadline).await;
             let last = match answer {
                 Ok((params, result, found)) => {
+                    let result = self.of_definition(&params, result).await;
                     let is_empty = is_empty(&result);
                     // Said while it was asked, it is true of the answer.
                     let ready = match self.life.readiness() {

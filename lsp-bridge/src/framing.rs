@@ -62,8 +62,11 @@ impl Noise {
         self.count += bytes.len();
         let room = QUOTED.saturating_sub(self.beginning.len());
         self.beginning.extend(bytes.iter().take(room));
-        // A log is text, and messages are not what it is about.
-        self.is_message |= bytes.contains(&0) || find(bytes, b"\"jsonrpc\"").is_some();
+        // A log is text, and messages are not what it is about. A header that has no length is one's all the same.
+        let is_header = |line: &[u8]| line.to_ascii_lowercase().starts_with(LENGTH);
+        self.is_message |= bytes.contains(&0)
+            || find(bytes, b"\"jsonrpc\"").is_some()
+            || bytes.split(|byte| *byte == b'\n').any(is_header);
     }
 }
 
@@ -319,12 +322,16 @@ mod tests {
             framing.push(&framed(&json!({})));
             (before, framing.is_in_doubt() || framing.is_lost(), framing.noise().to_vec())
         };
-        for noise in ["a log\n", "half a line", "Content-Length: soon\r\n\r\n"] {
+        for noise in ["a log\n", "half a line", "the Content-Length: soon\r\n\r\n"] {
             assert_eq!(doubt(noise.as_bytes()), (false, false, Vec::new()), "{noise}");
         }
-        for garbage in
-            ["{\"jsonrpc\":\"2.0\",\"id\":1}\n", "\0\x01\n", "Content-Length: 2\r\n\r\n{]"]
-        {
+        for garbage in [
+            "{\"jsonrpc\":\"2.0\",\"id\":1}\n",
+            "\0\x01\n",
+            "Content-Length: 2\r\n\r\n{]",
+            "content-length: -5\r\n\r\n{}",
+            "Content-Length: 99999999999999999999\r\n\r\n{}",
+        ] {
             assert_eq!(doubt(garbage.as_bytes()), (true, false, Vec::new()), "{garbage}");
         }
         let mut framing = Framing::default();

@@ -169,7 +169,10 @@ async fn answers_are_true(truth: &Truth, tools: &[PathBuf]) {
     assert_eq!(places(&references), set(truth.references), "{server}: {references}");
     assert!(references.contains("complete"), "{server}: {references}");
     let by_name = live.ask("code_nav", json!({"op": "definition", "symbol": FUNCTION})).await;
-    assert!(places(&by_name).contains(truth.definition), "{server}: {by_name}");
+    assert_eq!(places(&by_name), set(&[truth.definition]), "{server}: {by_name}");
+    let (there, at) = truth.definition.split_once(':').unwrap();
+    let from_itself = live.nav("definition", FUNCTION, there, at.parse().unwrap()).await;
+    assert_eq!(places(&from_itself), set(&[truth.definition]), "{server}: {from_itself}");
     let hover = live.nav("hover", FUNCTION, call, line).await;
     assert!(hover.contains(FUNCTION) && hover.contains(truth.hover), "{server}: {hover}");
     let (name, file, line, of_type) = truth.variable;

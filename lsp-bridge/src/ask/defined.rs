@@ -1,7 +1,7 @@
-//! Whether what a server that takes declarations for definitions has found is a definition, before it knows the
-//! project: proved by what it says besides, or not known.
+//! What a server that takes declarations for definitions has found: a definition or a declaration, proved by what
+//! it says besides, or not known.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Asking, DEFINITION, LIMIT, is_empty, read};
 use crate::answer::{Place, places};
@@ -35,6 +35,26 @@ impl Asking<'_> {
         known.and_then(only) == Some(defined)
     }
 
+    /// The answer to this question, with the definition in it where the question stands on that: asked there, such
+    /// a server names the declaration.
+    pub(super) async fn of_definition(&self, params: &Value, result: Value) -> Value {
+        let may_declare = self.life.definition.hasty == Some(Hasty::Declarations);
+        if !may_declare || self.question.method != DEFINITION || is_empty(&result) {
+            return result;
+        }
+        let position = params.get("position");
+        let range = json!({"start": position, "end": position});
+        let asked = json!({"uri": params.pointer("/textDocument/uri"), "range": range});
+        let Some(asked) = only(&asked) else { return result };
+        if only(&result).is_some_and(|answered| holds(&answered, &asked)) {
+            return result;
+        }
+        let known = self.also(SYMBOL_INFO, params).await;
+        let defined = known.as_ref().and_then(|known| known.pointer("/0/definitionRange"));
+        let is_here = |one: &&Value| only(one).is_some_and(|defined| holds(&defined, &asked));
+        defined.filter(is_here).cloned().unwrap_or(result)
+    }
+
     /// The answer to another question about the same place in the same text.
     async fn also(&self, method: &str, params: &Value) -> Option<Value> {
         self.life.ask(method, params.clone(), LIMIT, self.token).await.ok()
@@ -53,6 +73,12 @@ impl Asking<'_> {
         let text = source.text.get(at(place.range.start)..at(place.range.end))?;
         (!text.is_empty()).then(|| text.to_owned())
     }
+}
+
+/// Whether `one` begins and ends around `other`.
+fn holds(one: &Place, other: &Place) -> bool {
+    let around = one.range.start <= other.range.start && other.range.end <= one.range.end;
+    one.path == other.path && around
 }
 
 /// The place of an answer that names one.

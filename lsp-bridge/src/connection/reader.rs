@@ -183,7 +183,8 @@ impl Reader {
                 let Some(number) = number else { return Ok(()) };
                 let answer = match part("error").filter(|error| !error.is_null()) {
                     Some(error) => Err(refusal(&error)),
-                    None => Ok(part("result").unwrap_or_default()),
+                    // Without either it says nothing, and nothing is not "none".
+                    None => part("result").ok_or(NoAnswer::Garbled),
                 };
                 self.settle(number, answer);
             }

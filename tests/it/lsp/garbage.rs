@@ -14,6 +14,8 @@ async fn a_server_that_loses_its_framing_is_started_again() {
     for (kind, what) in [
         ("half a message", "Content-Length: 5000\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":2,"),
         ("one too long by far", "Content-Length: 999999999\r\n\r\n{\"jsonrpc\":\"2.0\","),
+        ("a negative length", "Content-Length: -5\r\n\r\n{\"id\":2,\"result\":[]}"),
+        ("no length", "Content-Length: soon\r\n\r\n{\"id\":2,\"result\":[]}"),
         ("no header", "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":[]}\n"),
         ("bytes", "\0\u{1}\u{2}\n"),
         ("a flood", &endless),
@@ -66,6 +68,19 @@ async fn an_answer_that_is_no_json_is_told_at_once() {
         assert_eq!(it.heard("initialize").len(), 1);
         it.finish().await;
     }
+}
+
+/// An answer that holds neither a result nor an error says nothing, which is not "none".
+#[tokio::test]
+async fn an_answer_without_a_result_is_no_answer() {
+    let body = "{\"jsonrpc\":\"2.0\",\"id\":2}";
+    let what = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+    let mut it = Code::new(rules(1, &what), &[("main.toy", MAIN)]).await;
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("what toy answered cannot be read"), "{result}");
+    let result = it.nav("references", "main.toy", 2, "area").await;
+    assert!(result.contains("3 references"), "{result}");
+    it.finish().await;
 }
 
 /// What a program that is no server says in the place of messages is told.
